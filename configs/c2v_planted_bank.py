@@ -9,7 +9,7 @@ val_dataloader = dict(dataset=captions)
 test_dataloader = dict(dataset=captions)
 custom_hooks = [
     dict(type='mmvtr.QueryQueueHook', size=2048),
-    dict(type='mmvtr.SinkhornHook', queries='train_queue'),
+    dict(type='mmvtr.SinkhornHook', queries='train_queue', temperature='model'),
 ]
 test_evaluator = [
     dict(type='mmvtr.RetrievalMetric', v2t_protocols=('max_over_captions',)),

@@ -10,9 +10,9 @@ model = dict(
 test_evaluator = [*_base_.test_evaluator, dict(type='mmvtr.NormalisationMetric')]
 custom_hooks = [
     dict(type='mmvtr.QueryQueueHook', size=16384),
-    dict(type='mmvtr.SinkhornHook', queries='train_queue', iterations=4),
-    dict(type='mmvtr.InvertedSoftmaxHook', queries='train_queue'),
-    dict(type='mmvtr.SinkhornHook', queries='test', iterations=4),
+    dict(type='mmvtr.SinkhornHook', queries='train_queue', temperature='model', iterations=4),
+    dict(type='mmvtr.InvertedSoftmaxHook', queries='train_queue', temperature='model'),
+    dict(type='mmvtr.SinkhornHook', queries='test', temperature='model', iterations=4),
     dict(type='mmvtr.ScoresFileHook'),
 ]
 default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))

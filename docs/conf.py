@@ -73,8 +73,8 @@ def set_equations(
     app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]
 ) -> None:
     """The equation of a function of mmvtr.functional below the first paragraph of its docstring."""
-    module, _, short = name.rpartition('.')
-    equation = equations().get(short) if module.startswith('mmvtr.functional.') else None
+    short = name.rpartition('.')[2]
+    equation = equations().get(short) if name.startswith('mmvtr.functional.') else None
     if equation and what in ('function', 'class'):
         end = lines.index('') if '' in lines else len(lines)
         lines[end:end] = ['', '.. math::', '', *('   ' + x for x in equation.splitlines()), '']
@@ -94,20 +94,42 @@ def set_display(visitor: Any, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+#: The pages of mmvtr-gallery, which :func:`copy_gallery` copies.
+GALLERY = Path(__file__).parents[1] / 'projects/gallery/docs'
+
+
+def copy_gallery(app: Any) -> None:
+    """Copy the gallery's pages to ``docs/gallery``, which git ignores."""
+    folder = Path(app.srcdir) / 'gallery'
+    folder.mkdir(exist_ok=True)
+    for path in GALLERY.glob('*.md'):
+        text = path.read_text().replace('](../../../docs/', '](../')
+        text = re.sub(r'\]\((?:\.\./)+(README|lab/)', r'](../../projects/gallery/\1', text)
+        page = folder / path.name
+        if not page.is_file() or page.read_text() != text:
+            page.write_text(text)
+
+
+def no_mail(app: Any, tree: nodes.document) -> None:
+    """docutils takes ``R@50`` for an address."""
+    for node in [*tree.findall(nodes.reference)]:
+        if node.get('refuri', '').startswith('mailto:'):
+            node.replace_self(nodes.Text(node.astext()))
+
+
 def name_projects(app: Any, name: str, source: list[str]) -> None:
-    """Links to projects/, configs/ and mmvtr/, no part of the site, become names of files."""
+    """Link to the copies of the gallery's pages; links to other files of projects/, configs/ and
+    mmvtr/, no part of the site, become names of files."""
+    up = '../' * name.count('/')
+    copied = re.compile(r'\]\((?:\.\./)+projects/gallery/docs/(\w+\.md)')
+    source[0] = copied.sub(rf'](./{up}gallery/\1', source[0])
     link = re.compile(r'(?<!!)\[([^\]]+)\]\((?:\.\./)+((?:projects|configs)/[^)#]*)[^)]*\)')
     source[0] = link.sub(r'\1 (`\2`)', source[0])
     source[0] = re.sub(r'\[(`[^`]+`)\]\((?:\.\./)+mmvtr/[^)]+\)', r'\1', source[0])
 
 
 #: What of ``mmvtr`` a page of the reference shows; other pages show the package of their name.
-ROOMS = dict(
-    users=(
-        *('arrays', 'sentence_transformers', 'apis'),
-        *('hard_negatives', 'plain_config', 'utils'),
-    )
-)
+ROOMS = dict(users=('arrays', 'sentence_transformers', 'apis', 'utils'))
 
 
 def modules_of(room: str) -> list[str]:
@@ -228,6 +250,8 @@ def set_zoo(app: Any, name: str, source: list[str]) -> None:
 def setup(app: Any) -> None:
     """Sphinx calls it."""
     app.connect('builder-inited', write_reference)
+    app.connect('builder-inited', copy_gallery)
+    app.connect('doctree-read', no_mail)
     app.connect('source-read', set_reference)
     app.connect('source-read', set_zoo)
     app.add_html_math_renderer('mathml', (set_inline, None), (set_display, None))

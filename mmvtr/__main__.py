@@ -16,14 +16,9 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
-from mmvtr.command_line import tool
 from mmvtr.utils import tool_folder
 
 USAGE = 'mmvtr TOOL ...         mmvtr TOOL --help         mmvtr --version'
-#: Tools of ``projects/lab``, which a checkout has.
-OF_LAB = ('cost', 'figures', 'preflight', 'rehearse', 'sweep', 'token_attention')
-#: Tools that are provided by the distribution mmvtr-gallery.
-OF_GALLERY = ('export_index', 'export_onnx', 'extract_features', 'find_moments', 'search', 'serve')
 
 
 def tools() -> dict[str, Path]:
@@ -34,8 +29,6 @@ def tools() -> dict[str, Path]:
     ]
     specs = {entry.name: find_spec(entry.module) for entry in entry_points(group='mmvtr.commands')}
     added = {name: Path(spec.origin) for name, spec in specs.items() if spec and spec.origin}
-    lab = Path(__file__).parents[1] / 'projects/lab'
-    files += [file for name in OF_LAB if (file := lab / f'{name}.py').is_file()]
     return dict(sorted({**added, **{path.stem: path for path in files}}.items()))
 
 
@@ -46,7 +39,6 @@ def overview() -> str:
     return '\n'.join([USAGE, '', *lines])
 
 
-@tool
 def main() -> None:
     name = (sys.argv[1:] or ['--help'])[0]
     if name == '--version':
@@ -56,16 +48,9 @@ def main() -> None:
     if name in ('-h', '--help'):
         print(overview())
         return
-    if name not in known and name in OF_GALLERY:
-        raise SystemExit(
-            f'error: mmvtr {name} comes with mmvtr-gallery; in a checkout of mmvtr: '
-            'pip install -e projects/gallery'
-        )
-    if name not in known and name in OF_LAB:
-        raise SystemExit(f'error: projects/lab/{name}.py is in a checkout of mmvtr, in no wheel')
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3)
-        hint = f'near it: {", ".join(near)}' if near else 'mmvtr alone lists them'
+        hint = f'near it: {", ".join(near)}' if near else 'mmvtr alone lists those installed here'
         raise SystemExit(f'error: mmvtr has no tool {name[:80]!r}; {hint}')
     sys.argv[:2] = [str(known[name])]
     sys.path.insert(0, str(known[name].parent))  # as Python does for a script

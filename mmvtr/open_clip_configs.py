@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional
 
-from mmvtr.reasons import refusing_code
+from mmvtr.errors import refusing_code
 
 #: Prefix of a model name that is a folder with ``open_clip_config.json``.
 FOLDER = 'local-dir:'

@@ -23,7 +23,8 @@ from mmengine.config.utils import MODULE2PACKAGE
 from mmengine.registry import DefaultScope
 from mmengine.registry import Registry as MMEngineRegistry
 
-from mmvtr.hints import unregistered
+from mmvtr.cli.hints import unregistered
+from mmvtr.errors import UnknownKey
 
 SCOPE = 'mmvtr'
 # mmengine's table of the packages that it reads `PACKAGE::CONFIG` from.  A module in place of the
@@ -55,7 +56,7 @@ class Registry(MMEngineRegistry):
         with self.switch_scope_and_registry(cfg.get('_scope_')) as current:
             if current.get(kind) is None:
                 known = {*self.module_dict, *self._get_root_registry().module_dict}
-                raise KeyError(f'{unregistered(kind, known)} (registry {self.name!r})')
+                raise UnknownKey(f'{unregistered(kind, known)} (registry {self.name!r})')
 
     def find(self, name: str, scope: Optional[str] = None) -> Optional[type]:
         """Return what :meth:`build` resolves ``dict(type=name)`` to in a scope, or None.

@@ -68,6 +68,21 @@ def drop_tokens(levels: Levels, keep: Sequence[str] = ()) -> Levels:
     return {name: e if name in keep else e.global_only() for name, e in levels.items()}
 
 
+def with_tokens(embedding: Embedding, level: str, side: str) -> Embedding:
+    """Return an embedding, which must have tokens.
+
+    Args:
+        embedding: of any number of items.
+        level, side: its level, and 'texts' or 'videos', for the message.
+
+    Raises:
+        ValueError: it has none.
+    """
+    if embedding.tokens is None:
+        raise ValueError(f'level {level!r} of the {side} carries no tokens')
+    return embedding
+
+
 def cat_levels(parts: Sequence[Levels]) -> Levels:
     """Concatenate the items of several batches, level by level.
 

@@ -13,12 +13,11 @@ from typing import Any, Callable, Optional
 from mmengine import registry
 from mmengine.config import Config
 
-from mmvtr.before import name_folders
+from mmvtr.cli.values import Written, forms, inside, is_known, like, part, read
 from mmvtr.registry import (  # noqa: F401 - users know them by this module
     forget_pretrained,
     register_all_modules,
 )
-from mmvtr.values import Written, alternatives, inside, is_known, like, part, read, takes_text
 
 #: Where components that mmengine's Runner builds are registered, beside our own registries.
 BUILT_BY_RUNNER = (
@@ -98,7 +97,7 @@ def _config_files() -> dict[str, Path]:
     """Return the package's own configs by name: those at the top, and the variants in folders."""
     folder = config_folder()
     files = [*folder.glob('*.py'), *folder.glob('*/*.py')]
-    return {file.stem: file for file in files if file.parent.name not in ('_base_', 'sweeps')}
+    return {file.stem: file for file in files if file.parent.name not in ('_base_', 'studies')}
 
 
 def named_config(name: str) -> Path:
@@ -129,9 +128,9 @@ def load_config(
         path: the file, or the name of one of the package's own (:func:`named_config`).
         options: changes, ``{'model.width': 8}``.  A name in the config's ``shortcuts`` stands for
             all keys that are listed there, and ``NAME.more`` for ``more`` of each of them.  A
-            :class:`~mmvtr.values.Written` is converted to its key's type (:func:`typed`).
+            :class:`~mmvtr.cli.values.Written` is converted to its key's type (:func:`typed`).
         work_dir: default: the config's own, else ``work_dirs/<stem of path>``.  The folders of the
-            trainings that come before are in it (:mod:`mmvtr.before`).
+            trainings that come before are in it (:mod:`mmvtr.engine.rows`).
 
     Raises:
         SystemExit: the file does not exist, or it or the options cannot be read; an option whose
@@ -145,7 +144,10 @@ def load_config(
         cfg = OnceFormatted.of(Config.fromfile(file))
         _merge(cfg, options or {})
         cfg.work_dir = work_dir or cfg.get('work_dir') or str(Path('work_dirs', Path(path).stem))
-        name_folders(cfg)
+        if cfg.get('before'):
+            from mmvtr.engine.rows import name_folders
+
+            name_folders(cfg)
     except OptionError as error:
         raise SystemExit(f'error: config {path}: --cfg-options {error}') from error
     except Exception as error:  # configs are code and can raise anything
@@ -169,12 +171,12 @@ def typed(cfg: Config, key: str, value: Any) -> Any:
 
     If the config holds a number or a bool, the value is read as one if possible.  Otherwise the
     parameter's annotation decides, or without one the type of the config's value: a string stays as
-    typed.  If neither is known the text alone decides, see :func:`mmvtr.values.read`.
+    typed.  If neither is known the text alone decides, see :func:`mmvtr.cli.values.read`.
 
     Args:
         cfg: the config.
         key: the full key.
-        value: the value; one that is not :class:`~mmvtr.values.Written` is returned unchanged.
+        value: the value; one that is not :class:`~mmvtr.cli.values.Written` is returned unchanged.
 
     Raises:
         OptionError: the value cannot be converted.
@@ -190,7 +192,7 @@ def typed(cfg: Config, key: str, value: Any) -> Any:
         return str(value)
     declared = kind_at(cfg, key)
     kind = declared if is_known(declared) else kind
-    if value == 'None' and not takes_text(alternatives(kind)):
+    if value == 'None' and str not in forms(kind):
         return None  # removes a part of the config
     try:
         return read(value, kind)
@@ -206,7 +208,7 @@ def kind_at(cfg: Config, key: str) -> Any:
         key: the full key, ``'train_dataloader.dataset.columns.video'``; it may be absent.
 
     Returns:
-        As :func:`mmvtr.values.read` takes it; ``Any`` if it is unknown.
+        As :func:`mmvtr.cli.values.read` takes it; ``Any`` if it is unknown.
     """
     from mmengine.runner import Runner  # imports torch, which most options do not need
     from torch.utils.data import DataLoader

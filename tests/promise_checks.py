@@ -24,15 +24,15 @@ from children import ROOT, config_file, config_path, tool_file
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
 from mmvtr.registry import DATASETS, MODELS
+from mmvtr.studies.reading import batch_per_process, read_study
 from mmvtr.utils import config_names, forget_pretrained, load_config, register_all_modules
 from paper_figures import FIGURES
-from promises import DRAWN, Command, columns, headings, table_of, table_of_sweep
+from promises import DRAWN, Command, columns, headings, table_of, table_of_study
 from small_configs import as_it_is, run_small, small_config, small_towers
-from sweeps import batch_per_process, read_sweep
 
 #: How a tool's configs become small; default: :func:`small_config`.
 READERS = {
-    'sweep.py': as_it_is,  # its commands are miniatures
+    'study.py': as_it_is,  # its commands are miniatures
     'preflight.py': as_it_is,
     'cost.py': small_towers,
     'token_attention.py': small_towers,
@@ -79,8 +79,8 @@ class Room(NamedTuple):
     tools: Optional[Path] = None
 
     def run(self, tool: str, *arguments: str) -> tuple[int, str]:
-        if tool == 'sweep.py' and arguments and '--dry' not in arguments:
-            work = self.folder / 'work_dirs/sweeps' / arguments[0]  # of another protocol, maybe
+        if tool == 'study.py' and arguments and '--dry' not in arguments:
+            work = self.folder / 'work_dirs/studies' / arguments[0]  # of another protocol, maybe
             shutil.rmtree(work, ignore_errors=True)
         reader = READERS.get(tool, small_config)
         how = dict(reader=reader, before=self.before, tools=self.tools)
@@ -191,8 +191,8 @@ def check_read(command: Command, tools: dict[str, Any]) -> None:
     args = parsed(command, tools)
     for config in command.configs:
         assert config_file(config).is_file(), f'{command.place}: no {config}'
-    if command.tool == 'sweep.py' and args.sweep:
-        known = {run.name for run in read_sweep(args.sweep, config=args.config).runs}
+    if command.tool == 'study.py' and args.study:
+        known = {run.name for run in read_study(args.study, config=args.config).rows}
         assert set(args.only or ()) <= known, command.line
     elif command.tool == 'figures.py':
         assert set(args.figure or ()) <= FIGURES.keys(), command.line
@@ -398,7 +398,7 @@ def results_of(folder: Path, config: str) -> dict[str, float]:
 
 
 def fills_the_table(done: Done) -> None:
-    """A sweep: every run has a number in every column; the commands of ``--dry`` name the
+    """A study: every run has a number in every column; the commands of ``--dry`` name the
     checkpoints that trainings leave."""
     assert done.code == 0, done.told
     if '--list' in done.arguments:
@@ -406,12 +406,12 @@ def fills_the_table(done: Done) -> None:
     if '--dry' in done.arguments:
         assert done.printed.count('train.py') > 2, done.told
         return
-    sweep = read_sweep(done.arguments[0])
-    section, table = table_of_sweep(sweep)
+    study = read_study(done.arguments[0])
+    section, table = table_of_study(study)
     lines = [line for line in done.printed.splitlines() if line.startswith('| ')]
     heads, *rows = [[cell.strip() for cell in line.strip('|').split('|')] for line in lines]
     ours = [i for i, head in enumerate(heads) if i and not head.endswith(', printed')]
-    promised = headings(section, table).split() if table else sweep.metrics
+    promised = headings(section, table).split() if table else study.metrics
     assert len(ours) == len(promised) and rows, f'{len(promised)} columns: {done.told}'
     for row in rows:
         for place in ours:
@@ -421,7 +421,7 @@ def fills_the_table(done: Done) -> None:
 
 def names_what_is_left(done: Done) -> None:
     """Each command that ``--dry`` prints is taken by its tool, and each checkpoint that it names is
-    one that the sweep's trainings have left."""
+    one that the study's trainings have left."""
     for reader in (as_it_is, small_config):  # the batches of the configs; what miniatures leave
         given = list(done.arguments)
         if reader is small_config and '--gpus' in given:
@@ -429,19 +429,24 @@ def names_what_is_left(done: Done) -> None:
             del given[place : place + 2]
         given += ['--dry', '--work', 'dry']
         how = dict(reader=reader, before=done.room.before, tools=done.room.tools)
-        code, printed = run_small(done.room.folder, 'sweep.py', *given, **how)
+        code, printed = run_small(done.room.folder, 'study.py', *given, **how)
         assert code == 0, printed[-2000:]
         for line in printed.splitlines():
             words = shlex.split(line)
-            tool = words[1].rpartition('/')[2]
+            place = next(i for i, x in enumerate(words) if x.endswith(('/train.py', '/test.py')))
+            tool = words[place].rpartition('/')[2]
             if reader is as_it_is and tool != 'test.py':
-                config = config_path(Path(words[2]).stem)
-                read = Command('sweep', '', ('python', f'tools/{tool}', config, *words[3:]))
+                config = config_path(Path(words[place + 1]).stem)
+                start = ['python', f'tools/{tool}', config]
+                several = [x.partition('=')[2] for x in words[:place] if x.startswith('--nproc')]
+                if several:
+                    start = ['bash', 'tools/dist_train.sh', config, *several]
+                read = Command('study', '', (*start, *words[place + 2 :]))
                 check_read(read, {})
             elif reader is small_config and tool == 'test.py':
                 for word in words:
                     if word.startswith('dry/') and word.endswith('.pth'):
-                        work = done.room.folder / 'work_dirs/sweeps' / done.arguments[0]
+                        work = done.room.folder / 'work_dirs/studies' / done.arguments[0]
                         left = work / word.removeprefix('dry/')
                         assert left.is_file(), f'no training leaves {word}: {line}'
 
@@ -506,7 +511,7 @@ def counts_what_is_there(done: Done) -> None:
 CHECKS: dict[str, Any] = {
     'train.py': gives_the_row,
     'test.py': gives_the_row,
-    'sweep.py': fills_the_table,
+    'study.py': fills_the_table,
     'figures.py': draws,
     'cost.py': counts,
     'preflight.py': says_what_is_missing,

@@ -1,7 +1,7 @@
 """What the pages of the papers promise: every command, and the columns of every table.
 
 A command is a line of a ``bash`` block, or a piece of code in a sentence or a row: ``train`` and
-names of configs, ``sweep NAME``, ``figure NAME``, or a command in full.  A piece of a command
+names of configs, ``study NAME``, ``figure NAME``, or a command in full.  A piece of a command
 (``--cfg-options a=b``) stands in :data:`WHOLE` with the commands that it is a piece of.
 """
 
@@ -14,7 +14,7 @@ from itertools import product
 from typing import Iterator, NamedTuple
 
 from children import ROOT, config_path
-from sweeps import Sweep
+from mmvtr.studies.reading import Study
 
 PAPERS = ('dvtr', 'ncl', 'uatvr', 'arl', 'causal')
 #: Names options of other people's codes, none of ours.
@@ -47,7 +47,7 @@ MAIN = {
 }
 
 #: Tools of the laboratory that pages promise as those in ``tools/``.
-LAB, LAB_TOOLS = 'projects/lab/', ('cost', 'figures', 'preflight', 'sweep', 'token_attention')
+LAB, LAB_TOOLS = 'projects/lab/', ('cost', 'figures', 'preflight', 'token_attention')
 
 
 #: A config's file, and its name.
@@ -89,9 +89,9 @@ NOT_RUN = {
     r'(git|pip|wget|tar|unzip|mkdir|cd|find) ': 'fetches and places what is not here',
     r'python (tools|projects/lab)/[\w/]+\.py$': 'a tool that is named: nothing to work on',
     r'python tools/train\.py NAME$': 'what `train` stands for',
-    r'python projects/lab/sweep\.py NAME$': 'what `sweep` stands for',
+    r'python tools/study\.py NAME$': 'what `study` stands for',
     r'python projects/lab/figures\.py CONFIG .*NAME$': 'what `figure` stands for',
-    r'(OMP_NUM_THREADS=1 )?python projects/lab/(?!cost|figures|preflight|sweep)': 'a study, too',
+    r'(OMP_NUM_THREADS=1 )?python projects/lab/(?!cost|figures|preflight)': 'a study, too',
     r'.* --amp fp16$': 'needs a GPU',
     r'.*records\.half\.type=Halves': 'three in a row, which test_halves.py runs',
     r'python tools/model_converters/convert\.py uatvr$': 'weights that nobody has published',
@@ -117,7 +117,9 @@ WHOLE = {
         'model.supervision.negatives_below=0.4', 'hgr_epic_ranp', 'hgr_msrvtt_ranp'
     )
     + _with('model.member.supervision.negatives_below=0.4', 'causal_hgr_epic_ranp'),
-    f'{_OPTION} model.belief.type=Belief': _with('model.belief.type=Belief', 'dvtr_hit_msvd'),
+    f'{_OPTION} model.teacher.type=EarlyTeacher': _with(
+        'model.teacher.type=EarlyTeacher', 'dvtr_hit_msvd'
+    ),
     f'{_OPTION} model.supervision.floor=0.4': _with(
         'model.supervision.floor=0.4', 'dvtr_c2v_msrvtt', 'dvtr_hit_msvd'
     ),
@@ -174,7 +176,7 @@ WHOLE = {
 CODE = re.compile(r'^```([^\n]*)\n(.*?)^```|``(.+?)``|`([^`]+)`', flags=re.DOTALL | re.MULTILINE)
 #: A piece of code that is a command or a piece of one: it must be understood.
 LIKE_A_COMMAND = re.compile(
-    r'(python|bash|mmvtr|train|test|sweep|figure|git|pip|OMP_NUM_THREADS=1) |.*(^|\s)--[a-z]|'
+    r'(python|bash|mmvtr|train|test|study|figure|git|pip|OMP_NUM_THREADS=1) |.*(^|\s)--[a-z]|'
     r'\S+\.(py|sh) |model\.[\w.]+=|model\.[\w.]+\{|train_dataloader\.[\w.]+=|supervision\.[\w.]+='
 )
 _NAMES = re.compile(r'[\w{},*]+\.py')
@@ -248,8 +250,8 @@ class _Reader:
         if piece in WHOLE:
             for line in WHOLE[piece]:
                 yield self.command(shlex.split(line))
-        elif piece.startswith('sweep '):
-            yield self.command(['python', 'projects/lab/sweep.py', *piece.split()[1:]])
+        elif piece.startswith('study '):
+            yield self.command(['python', 'tools/study.py', *piece.split()[1:]])
         elif piece.startswith('figure '):
             yield from self.figure(piece, after)
         elif re.match(r'((OMP_NUM_THREADS=1 )?(python|bash) (tools|projects)/|mmvtr )', piece):
@@ -384,7 +386,7 @@ HEADINGS = {
         '7 10': 'nDCG',
     },
 }
-#: How sweeps call the papers of the sections.
+#: How studies call the papers of the sections.
 SECTIONS = {'frame length': 'Frame length (causal intervention)'}
 
 
@@ -404,13 +406,13 @@ def headings(section: str, table: str) -> str:
     return known[table]
 
 
-def table_of_sweep(sweep: Sweep) -> tuple[str, str]:
-    """Section and number of the table that a sweep makes, as :func:`headings` knows it; the number
+def table_of_study(study: Study) -> tuple[str, str]:
+    """Section and number of the table that a study makes, as :func:`headings` knows it; the number
     is '' of a figure's."""
-    section = SECTIONS.get(sweep.paper, sweep.paper)
-    if not sweep.table.startswith('Tab. '):
+    section = SECTIONS.get(study.paper, study.paper)
+    if not study.table.startswith('Tab. '):
         return section, ''
-    table = sweep.table.removeprefix('Tab. ')
-    own = f'{table} {sweep.name.rpartition("_")[2]}'  # a part of the columns is of this set
+    table = study.table.removeprefix('Tab. ')
+    own = f'{table} {study.name.rpartition("_")[2]}'  # a part of the columns is of this set
     known = ' '.join(HEADINGS[section])
     return section, own if own in known else table

@@ -18,7 +18,7 @@ PRELOADED = (
     'matplotlib.pyplot',
     'open_clip',
     'torch._dynamo',
-    'mmvtr.command_line',
+    'mmvtr.cli.options',
     'mmvtr.datasets',
     'mmvtr.engine',
     'mmvtr.evaluation',

@@ -12,17 +12,19 @@ import itertools
 import os
 import runpy
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 import numpy as np
 import open_clip
 import torch
 from mmengine.config import Config
 
+import mmvtr.engine.before
 import mmvtr.engine.checks.config_checks
+import mmvtr.studies.reading
 import mmvtr.utils
-import sweeps
 from children import in_child, tool_file
 from mmvtr.registry import DATASETS, bare_name
 from simulation.simulated import simulate
@@ -172,14 +174,15 @@ def _checked_before(cfg: Config, options: dict[str, Any], **how: Any) -> None:
 
 
 def _options_of_the_config(check: Callable[..., None]) -> Callable[..., None]:
-    """A sweep's options are those of the config; the miniature has another pipeline."""
+    """A study's options are those of the config; the miniature has another pipeline."""
+    reading = mmvtr.studies.reading
 
-    def checked(run: Any, cfg: Config) -> None:
-        reader, sweeps.load_config = sweeps.load_config, load_config
+    def checked(row: Any, cfg: Config) -> None:
+        reader, reading.load_config = reading.load_config, load_config
         try:
-            check(run, cfg)
+            check(row, cfg)
         finally:
-            sweeps.load_config = reader
+            reading.load_config = reader
 
     return checked
 
@@ -218,18 +221,32 @@ def _run(
     if before is not None:
         before()
     sys.argv = [file, *arguments]
-    if Path(file).name != 'sweep.py':
-        runpy.run_path(file, run_name='__main__')
-        return
-    made = runpy.run_path(file)
-    sweeps._check_options = _options_of_the_config(sweeps._check_options)
+    if Path(file).name == 'study.py':
+        reading = mmvtr.studies.reading
+        reading._check_options = _options_of_the_config(reading._check_options)
+        mmvtr.engine.before.run_child = partial(run_small_child, before=before)
+    runpy.run_path(file, run_name='__main__')
 
-    def call(command: list[str], log: Path) -> int:
-        """A command of the sweep is run as it was, on a miniature."""
-        script, given = command[1], command[2:]
-        if script.endswith('dist_train.sh'):
-            script, given = script.replace('dist_train.sh', 'train.py'), [given[0], *given[2:]]
-        return in_child(log.absolute(), _run, folder, script, given, small_config, before)
 
-    made['carry_out'].__globals__['call'] = call
-    made['main']()
+def run_small_child(
+    command: Sequence[str],
+    *,
+    environment: Optional[Mapping[str, str]] = None,
+    log: Optional[Path] = None,
+    before: Optional[Callable[[], None]] = None,
+) -> int:
+    """As :func:`mmvtr.engine.side_by_side.run_child`, but tools run on miniatures, alone."""
+    first, *given = [word for word in command[1:] if not word.startswith('--nproc')]
+    if Path(first).name == 'launch.py':
+        _, first, *given = given
+        given[given.index('--launcher') + 1] = 'none'
+    if log is None:
+        log = Path.cwd() / f'inner_{len([*Path.cwd().glob("inner_*")])}.txt'
+    first_of_all = partial(_in_environment, dict(environment or {}), before)
+    return in_child(log.absolute(), _run, Path.cwd(), first, given, small_config, first_of_all)
+
+
+def _in_environment(environ: Mapping[str, str], before: Optional[Callable[[], None]]) -> None:
+    os.environ.update(environ)
+    if before is not None:
+        before()

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from mmvtr.before import Row, name_folders, rows_of
+from mmvtr.cli.values import read, written
+from mmvtr.engine.rows import Row, name_folders, rows_of
 from mmvtr.utils import load_config
-from mmvtr.values import read, written
 
 ROWS = """
 before = dict(
     half0=dict(config='other.py', options={'model.keep': 0, 'model.name': '{elsewhere}'}),
     whole=dict(config='c2v_planted', options={'load_from': '{half0}/a'}, seed=7, folder='w'),
 )
-model = dict(belief=dict(halves=['{half0}/best.pth', 'x{half0}']), store='{whole}')
+model = dict(teacher=dict(halves=['{half0}/best.pth', 'x{half0}']), store='{whole}')
 default_hooks = dict(checkpoint=dict(filename_tmpl='epoch_{}.pth'))
 """
 
@@ -26,7 +26,7 @@ def load(folder, text, **how):
 
 def test_rows_and_the_files_that_are_named_by_them(tmp_path):
     cfg = load(tmp_path, ROWS.replace('{elsewhere}', 'plain'), work_dir='runs/one')
-    assert cfg.model.belief.halves == ['runs/one/half0/best.pth', 'x{half0}']
+    assert cfg.model.teacher.halves == ['runs/one/half0/best.pth', 'x{half0}']
     assert cfg.model.store == 'w' and cfg.default_hooks.checkpoint.filename_tmpl == 'epoch_{}.pth'
     half, whole = rows_of(cfg)
     assert half == Row(

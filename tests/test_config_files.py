@@ -46,7 +46,10 @@ def test_the_index_has_each_config_once():
     cells = [re.findall('`([^`]+)`', row.split('|')[2]) for row in rows]
     names = sorted(name for cell in cells for one in cell for name in spelt_out(one))
     found = sorted(path.stem for path in (ROOT / 'configs').glob('*.py'))
-    assert names == found, f'configs/README.md: {set(names) ^ set(found)}'
+    missing, gone = sorted({*found} - {*names}), sorted({*names} - {*found})
+    assert not missing, f'add {", ".join(missing)} to configs/README.md'
+    assert not gone, f'configs/README.md names {", ".join(gone)}, which configs/ does not have'
+    assert names == found, 'configs/README.md has a config twice'
 
 
 FOLDERS = sorted(path.parent for path in (ROOT / 'configs').glob('*/metafile.yml'))
@@ -58,14 +61,17 @@ def test_the_table_of_a_folder_has_its_variants_and_the_rows_of_its_metafile(fol
     listed = re.findall(r'^\| \[`(\w+)`\]\((\S+)\)', text, flags=re.MULTILINE)
     models = yaml.safe_load((folder / 'metafile.yml').read_text())['Models']
     rows = {model['Name'] for model in models} | {path.stem for path in folder.glob('*.py')}
-    assert sorted(name for name, _ in listed) == sorted(rows), folder / 'README.md'
+    names = {name for name, _ in listed}
+    assert not rows - names, f'add {sorted(rows - names)} to {folder.name}/README.md'
+    assert not names - rows, f'{folder.name}/README.md names {sorted(names - rows)}: no such config'
+    assert len(names) == len(listed), f'{folder.name}/README.md has a config twice'
     for name, file in listed:
         assert Path(file).stem == name and (folder / file).is_file(), f'{folder}: {file}'
 
 
 def test_every_folder_of_variants_has_a_metafile_and_each_name_is_one_file():
     files = [path for path in (ROOT / 'configs').rglob('*.py')]
-    files = [path for path in files if path.parent.name not in ('_base_', 'sweeps')]
+    files = [path for path in files if path.parent.name not in ('_base_', 'studies')]
     assert sorted(path.stem for path in files) == config_names()
     folders = {path.parent for path in files} - {ROOT / 'configs'}
     assert folders <= set(FOLDERS)

@@ -19,8 +19,8 @@ from mmvtr import registry
 from mmvtr.datasets import collate_retrieval
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
 from mmvtr.engine.checks.schedule_checks import check_warmup
-from mmvtr.engine.launch.training import choose_on_test
-from mmvtr.engine.transforms.score_transforms import TransformHook
+from mmvtr.engine.hooks.score_transforms import TransformHook
+from mmvtr.engine.training import choose_on_test
 from mmvtr.registry import bare_name
 from mmvtr.storage import write_plain
 from mmvtr.utils import config_names, load_config, register_all_modules

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from test_functional.test_new_transform import CLASS
 
 from children import ROOT
 
@@ -27,6 +28,8 @@ class MeanScoreLoss(MatrixLoss):
     def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
         return scores.mean()
 '''
+#: Of the page docs/ncl.md, as the test of a new transform says it.
+ROW = '| `mean_scaling` | a test | items near to all fall | bank | yes |\n'
 #: What a test does that reads what it does not name: files of the project, registered parts.
 WALKS = r'(ROOT|PACKAGE|parents\[\d\]|ALL|CONFIGS)[^\n]*glob\(|module_dict'
 
@@ -61,6 +64,9 @@ def copy(tmp_path_factory):
         r'\nfrom mmvtr\.models\.losses',
         r'\nfrom mmvtr.models.losses.mean_score import MeanScoreLoss\nfrom mmvtr.models.losses',
     )
+    transforms = 'mmvtr/functional/transforms/score_transforms.py'
+    change(transforms, r'\Z', CLASS)
+    change('docs/ncl.md', r'(?=\| `csls`)', ROW)
     (folder / 'mmvtr/ideas').mkdir()
     (folder / 'mmvtr/ideas/__init__.py').write_text('"""Ideas."""\n')
     (folder / 'mmvtr/ideas/first.py').write_text('"""The first."""\n\nSIZE = 3\n')
@@ -83,3 +89,41 @@ def test_no_other_test_fails(copy):
     done = subprocess.run(command, cwd=copy, capture_output=True, text=True)
     failed = re.findall(r'^(?:FAILED|ERROR) (.*)', done.stdout, flags=re.MULTILINE)
     assert done.returncode == 0 and not failed, '\n'.join(failed) or done.stdout[-2000:]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    'name, old, new, test, said',
+    [
+        (
+            'docs/architecture.md',
+            '## Floors',
+            '## Rooms',
+            'tests/test_architecture.py',
+            'architecture.md has no heading "## Floors" above its list of rooms: add it',
+        ),
+        (
+            'configs/README.md',
+            ', `dvtr_faster`',
+            '',
+            'tests/test_config_files.py',
+            'add dvtr_faster to configs/README.md',
+        ),
+        (
+            'docs/ncl.md',
+            ROW,
+            '',
+            'tests/test_functional/test_transform_table.py',
+            f'add to docs/ncl.md: {ROW.strip()}',
+        ),
+    ],
+)
+def test_what_is_missing_is_said(copy, name, old, new, test, said):
+    path = copy / name
+    whole = path.read_text()
+    assert old in whole
+    path.write_text(whole.replace(old, new))
+    command = [sys.executable, '-m', 'pytest', '-q', '-p', 'no:cacheprovider', test]
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True)
+    path.write_text(whole)
+    assert done.returncode == 1 and said in done.stdout, done.stdout[-2000:]

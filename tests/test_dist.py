@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 import children  # noqa: F401 - the server that forks the processes has imported all
 from mmvtr.datasets import collate_retrieval
 from mmvtr.dist import gather_levels, gather_nested, gather_padded, gather_rows
-from mmvtr.engine.transforms.query_queue import QueryQueueHook
+from mmvtr.engine.hooks.query_queue import QueryQueueHook
 from mmvtr.models.annotation import annotated_target
 from mmvtr.models.losses.matrix import ContrastiveLoss, NormalizedContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss

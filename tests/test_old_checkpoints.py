@@ -8,7 +8,7 @@ import torch
 from mmengine.config import Config
 
 from mmvtr.apis import load_retriever
-from mmvtr.engine.loop.checkpoint import read_checkpoint
+from mmvtr.storage.weights import read_checkpoint
 
 #: Weights of DVTR on a tiny CLIP2Video by 2983d43, and the matrices that it computed from them.
 CHECKPOINT = Path(__file__).parent / 'checkpoints/dvtr_2983d43.pth'

@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from children import ROOT
+from mmvtr.studies.reading import study_names
 from paper_figures import FIGURES
 from promises import commands_of
-from sweeps import sweep_names
 
 PAGE = (ROOT / 'docs/papers.md').read_text()
 #: Heading of the page -> its text, how it captions figures and tables, how many there are.
@@ -56,7 +56,7 @@ def test_no_row_is_missing_or_empty(heading):
     assert expected(heading) <= found.keys()
     for name, (what, how) in found.items():
         assert what, name
-        made = re.search(r'`(figure|sweep|python) ?|^train `', how)
+        made = re.search(r'`(figure|study|python) ?|^train `', how)
         assert made or how.startswith('none: '), f'{name}: {how}'
 
 
@@ -70,10 +70,10 @@ def test_the_paper_has_no_others(heading, shared):
     assert found <= expected(heading) and len(expected(heading) - found) <= 2, found
 
 
-def test_figures_and_sweeps_have_rows():
+def test_figures_and_studies_have_rows():
     named = set(re.findall(r'`figure (\w+)', PAGE))
     assert named == FIGURES.keys() - {'cost'}
-    assert set(re.findall(r'`sweep (\w+)', PAGE)) == set(sweep_names())
+    assert set(re.findall(r'`study (\w+)', PAGE)) == set(study_names())
 
 
 def test_the_page_lists_where_configs_say_otherwise():

@@ -6,11 +6,12 @@ import sys
 
 import pytest
 
+import mmvtr.studies.running  # noqa: F401 - its functions are replaced
 import small_configs
 from children import ROOT
+from mmvtr.studies.reading import read_study
 from promise_checks import Room, check, check_read, furnish
 from promises import Command
-from sweeps import read_sweep
 
 FIGURE = (
     'python projects/lab/figures.py configs/ncl_clip4clip_msvd.py as-built '
@@ -48,15 +49,15 @@ def queue_is_wanted() -> None:
 
 
 def metrics_replaced(metrics: dict[str, str]) -> None:
-    """Of all sweeps, and nobody looks before the trainings."""
+    """Of all studies, and nobody looks before the trainings."""
 
     def read(*args, **kwargs):
-        sweep = read_sweep(*args, **kwargs)
-        runs = [run._replace(printed=()) for run in sweep.runs]
-        return sweep._replace(metrics=metrics, runs=tuple(runs))
+        study = read_study(*args, **kwargs)
+        rows = [row._replace(printed=()) for row in study.rows]
+        return study._replace(metrics=metrics, rows=tuple(rows))
 
-    everywhere('read_sweep', read)
-    everywhere('check_sweep', lambda sweep: None)
+    everywhere('read_study', read)
+    everywhere('check_study', lambda study: None)
 
 
 def four_columns() -> None:
@@ -68,7 +69,11 @@ def no_such_metric() -> None:
 
 
 def any_best() -> None:
-    everywhere('checkpoint_name', lambda run, **kwargs: 'best_*.pth')
+    everywhere('kept', lambda row, plan: 'best_*.pth')
+
+
+def whole_batches() -> None:
+    everywhere('shared_out', lambda row, plan: row)
 
 
 #: Fault -> the command that had it, what is called before it, what is changed in its tool, and how
@@ -94,32 +99,32 @@ FAULTS = {
     ),
     'A3: as built, with a train queue': (FIGURE, queue_is_wanted, None, 'was never filled'),
     'A6: four of ten columns': (
-        'python projects/lab/sweep.py ncl_tab5',
+        'python tools/study.py ncl_tab5',
         four_columns,
         None,
         '10 columns',
     ),
     'A6: each GPU with the whole batch': (
-        'python projects/lab/sweep.py uatvr_tab3 --gpus 8 --amp bf16',
+        'python tools/study.py uatvr_tab3 --gpus 8 --amp bf16',
+        whole_batches,
         None,
-        ('written += share_of_batch(run, args.gpus)', 'pass'),
         '8 a process',
     ),
     'C1: a metric that no run reports': (
-        'python projects/lab/sweep.py causal_tab10_youcook2',
+        'python tools/study.py causal_tab10_youcook2',
         no_such_metric,
         None,
         'baseline: no nDCG',
     ),
     'C2: options of a row that has no such part': (
-        'python projects/lab/sweep.py arl_tab5_ours --cfg-options model.supervision.rule=mean '
+        'python tools/study.py arl_tab5_ours --cfg-options model.supervision.rule=mean '
         'model.supervision.cap=None model.supervision.u_spread=0.0',
         None,
         None,
         'error: ',
     ),
     'C3: --dry names a pattern': (
-        'python projects/lab/sweep.py causal_tab10_epic',
+        'python tools/study.py causal_tab10_epic',
         any_best,
         None,
         r'no training leaves dry/baseline_0/best_\*.pth',
@@ -157,13 +162,11 @@ def test_a_fault_is_seen(fault, place, tmp_path):
 
 @pytest.mark.parametrize('option', ['--best-on-test', '--amp bf16', '--gpus 8'])
 def test_an_option_that_the_tool_has_not_got(option, tmp_path, monkeypatch):
-    """A6: sweeps had no --best-on-test and no --amp."""
-    text = (ROOT / 'projects/lab/sweep.py').read_text()
+    """A6: studies had no --best-on-test and no --amp."""
+    text = (ROOT / 'tools/study.py').read_text()
     text = text.replace(f"'{option.split()[0]}'", "'--other'").replace('parser.add_amp', 'str')
-    (tmp_path / 'sweep.py').write_text(text)
-    command = Command(
-        'papers', '', ('python', 'projects/lab/sweep.py', 'ncl_tab5', *option.split())
-    )
+    (tmp_path / 'study.py').write_text(text)
+    command = Command('papers', '', ('python', 'tools/study.py', 'ncl_tab5', *option.split()))
     check_read(command, {})
     monkeypatch.setattr('promise_checks.tool_file', lambda name: tmp_path / name)
     with pytest.raises(SystemExit):

@@ -10,6 +10,7 @@ import pytest
 
 import promises
 from children import ROOT
+from mmvtr.studies.reading import read_study, study_names
 from promise_checks import Room, check, check_read, furnish
 from promises import (
     HEADINGS,
@@ -21,9 +22,8 @@ from promises import (
     heading,
     headings,
     reason_not_run,
-    table_of_sweep,
+    table_of_study,
 )
-from sweeps import read_sweep, sweep_names
 
 #: Each command once, trainings and tests once a table.
 ALL = {
@@ -33,7 +33,7 @@ ALL = {
 }
 COMMANDS = sorted(ALL.values(), key=lambda command: command.line)
 #: Run by default: a training of each family, and one command of each other tool.  cost.py,
-#: preflight.py and sweep.py have tests of their own that run by default.
+#: preflight.py and study.py have tests of their own that run by default.
 RUN = (
     'train.py configs/dvtr_c2v_msrvtt.py',
     'train.py configs/ncl_clip4clip_msvd.py',
@@ -96,7 +96,7 @@ def test_nothing_is_excused_in_vain():
     [
         'Take `train --fast dvtr_c2v_msrvtt`.',
         'Add `--cfg-options model.nothing=1`.',
-        'It is `sweep.py dvtr_tab13 --faster`.',
+        'It is `study.py dvtr_tab13 --faster`.',
         'With `model.supervision.floor=.3` it is faster.',
     ],
 )
@@ -112,7 +112,7 @@ def test_a_piece_that_is_no_command_is_found(text):
         ('python tools/train.py configs/dvtr_c2v_msrvtt.py --cfg-options model.no=1', SystemExit),
         ('python tools/train.py configs/no_such_config.py', ValueError),
         ('python tools/none.py configs/dvtr_c2v_msrvtt.py', AssertionError),
-        ('python projects/lab/sweep.py dvtr_tab99', ValueError),
+        ('python tools/study.py dvtr_tab99', ValueError),
         ('bash tools/dist_train.sh configs/dvtr_c2v_msrvtt.py 8', AssertionError),
         ('python projects/lab/figures.py a.py b.pth --out o --figure x9', AssertionError),
     ],
@@ -134,15 +134,15 @@ def test_columns_are_those_of_the_printed_table(section):
     assert {what.strip('_*+') for what in said.prefixes} <= {'ncl', 'qbnorm', 'postprocessed'}
 
 
-@pytest.mark.parametrize('name', sweep_names())
-def test_a_sweep_has_all_columns_of_its_table(name):
-    sweep = read_sweep(name)
-    section, table = table_of_sweep(sweep)
+@pytest.mark.parametrize('name', study_names())
+def test_a_study_has_all_columns_of_its_table(name):
+    study = read_study(name)
+    section, table = table_of_study(study)
     if not table:
         return
-    assert ' '.join(map(heading, sweep.metrics)) == headings(section, table)
-    for run in sweep.runs:
-        assert len(run.printed) in (0, len(sweep.metrics)), run.name
+    assert ' '.join(map(heading, study.metrics)) == headings(section, table)
+    for run in study.rows:
+        assert len(run.printed) in (0, len(study.metrics)), run.name
 
 
 @pytest.mark.parametrize('command', parameters(lambda command: True))

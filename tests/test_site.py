@@ -62,6 +62,8 @@ def test_the_zoo_has_every_real_config(monkeypatch):
 
 def test_every_page_is_in_the_menu():
     inner = {'tutorials/index', 'api/index', 'reproduce/index'}
+    gallery = {path.stem for path in (ROOT / 'projects/gallery/docs').glob('*.md')}
+    inner |= {f'gallery/{name}' for name in gallery}
     folders = {'docs': inner, 'docs/tutorials': set(), 'docs/reproduce': set()}
     for folder, further in folders.items():
         menu = (ROOT / folder / 'index.md').read_text()

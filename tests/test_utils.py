@@ -8,12 +8,12 @@ from mmengine.config import Config
 
 from children import ROOT, in_child, run_tool
 from mmvtr import utils
+from mmvtr.cli.values import Written
 from mmvtr.utils import (
     forget_pretrained,
     load_config,
     register_all_modules,
 )
-from mmvtr.values import Written
 
 LOADERS = """
 train_dataloader = dict(num_workers=2, persistent_workers=True, prefetch_factor=2)
@@ -160,7 +160,7 @@ def test_the_configs_of_a_checkout_and_of_a_wheel(tmp_path, monkeypatch):
     variant = ROOT / 'configs/dvtr/dvtr_c2v_msrvtt_triplet.py'
     assert utils.named_config('dvtr_c2v_msrvtt_triplet').samefile(variant)
     assert {'own_dvtr_c2v', 'hgr_epic_ran'} <= {*utils.config_names()}
-    assert not {'c2v_vitb16', 'uatvr_tab1'} & {*utils.config_names()}  # a base and a sweep
+    assert not {'c2v_vitb16', 'uatvr_tab1'} & {*utils.config_names()}  # a base and a study
     package = tmp_path / 'lib/mmvtr'
     (tmp_path / 'lib/configs').mkdir(parents=True)  # another project's
     monkeypatch.setattr(utils, '__file__', str(package / 'utils.py'))

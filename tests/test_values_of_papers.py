@@ -10,8 +10,8 @@ from mmengine.config import Config
 from children import config_file
 from mmvtr import registry
 from mmvtr.datasets.record_transforms import without
+from mmvtr.studies.reading import read_study
 from mmvtr.utils import load_config, register_all_modules
-from sweeps import read_sweep
 from tests.test_configs import CONFIGS, family, of_families, without_downloads
 
 CONFIG = {path.stem: path for path in CONFIGS}
@@ -67,27 +67,27 @@ def test_the_papers_thresholds_differ_in_nothing_else(dataset, features):
 @pytest.mark.parametrize(
     'row, exchange, frames', [('b', False, 0), ('c', False, 1), ('d', True, 0), ('e', True, 1)]
 )
-@pytest.mark.parametrize('sweep', ['arl_tab5', 'arl_tab5_ours'])
-def test_rows_of_table_5(sweep, row, exchange, frames):
+@pytest.mark.parametrize('study', ['arl_tab5', 'arl_tab5_ours'])
+def test_rows_of_table_5(study, row, exchange, frames):
     """T-V in all of them; T-F is a text-frame loss, C.L that branches exchange their sets."""
-    (run,) = (run for run in read_sweep(sweep).runs if run.name.startswith(f'{row}:'))
+    (run,) = (run for run in read_study(study).rows if run.name.startswith(f'{row}:'))
     supervision = built(load_config(run.config, run.options)).supervision
     assert (supervision.exchange, supervision.frame_weight) == (exchange, frames)
     for branch in supervision.branches.values():
-        assert branch.u_spread == (1.5 if sweep == 'arl_tab5_ours' else 0)
+        assert branch.u_spread == (1.5 if study == 'arl_tab5_ours' else 0)
 
 
-@pytest.mark.parametrize('sweep', ['arl_tab5', 'arl_tab5_ours'])
-def test_row_a_of_table_5_has_no_sets(sweep):
-    run = read_sweep(sweep).runs[0]
+@pytest.mark.parametrize('study', ['arl_tab5', 'arl_tab5_ours'])
+def test_row_a_of_table_5_has_no_sets(study):
+    run = read_study(study).rows[0]
     cfg = load_config(run.config, run.options)
     assert built(cfg).supervision is None
     assert [hook.type for hook in cfg.custom_hooks] == ['mmvtr.MomentsHook']
 
 
-@pytest.mark.parametrize('sweep', ['arl_tab6', 'arl_tab6_ours'])
-def test_rows_of_table_6(sweep):
-    cfgs = [load_config(run.config, run.options).model for run in read_sweep(sweep).runs]
+@pytest.mark.parametrize('study', ['arl_tab6', 'arl_tab6_ours'])
+def test_rows_of_table_6(study):
+    cfgs = [load_config(run.config, run.options).model for run in read_study(study).rows]
     assert [cfg.supervision.get('strategy') for cfg in cfgs] == ['positive', 'ignore', None]
     assert [cfg.losses.nce.form for cfg in cfgs] == ['outer_sum', 'own_pair', 'own_pair']
 
@@ -182,7 +182,7 @@ def test_features_of_table_6(name, columns, tmp_path):
     """TBN's RGB, flow and audio, 1,024 each: two of them, in train and test."""
     columns = [*range(1024), *range(2048, 3072)] if columns is None else [*columns]
     np.save(tmp_path / 'a.npy', np.arange(2 * 3072.0).reshape(2, 3072))
-    (run,) = (run for run in read_sweep('causal_tab6').runs if run.name == f'without {name}')
+    (run,) = (run for run in read_study('causal_tab6').rows if run.name == f'without {name}')
     cfg = load_config(run.config, run.options)
     for loader in ('train_dataloader', 'test_dataloader'):
         read, trim = cfg[loader].dataset.video_pipeline

@@ -19,7 +19,6 @@ from mmengine.model import BaseModel
 from mmengine.registry import DATASETS, FUNCTIONS, HOOKS, METRICS, MODELS, TRANSFORMS
 from torch import nn
 
-import mmvtr.engine.loop.checkpoint
 from mmvtr.datasets import VideoTextDataset
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -176,9 +175,9 @@ class KillHook(Hook):
     def __init__(self, at: int):
         self.at = at
         self.log = []
-        self._patch(mmvtr.engine.loop.checkpoint.os, 'fsync')
-        self._patch(mmvtr.engine.loop.checkpoint.os, 'replace')
-        self._patch(mmvtr.engine.loop.checkpoint.os, 'remove')
+        self._patch(os, 'fsync')
+        self._patch(os, 'replace')
+        self._patch(os, 'remove')
 
     def event(self, name):
         self.log.append(name)

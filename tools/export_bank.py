@@ -13,7 +13,7 @@ from typing import Any
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, count, output_file, tool
+from mmvtr.cli import Parser, count, output_file, tool
 from mmvtr.utils import load_config
 
 
@@ -45,7 +45,7 @@ def main() -> None:
 def export(args: argparse.Namespace, cfg: Config) -> None:
     """Encode the train set and write the bank."""
     from mmvtr.apis import PartOfSet, as_tested, encode_set, load_retriever
-    from mmvtr.engine.launch.launching import check_datasets
+    from mmvtr.engine.launching import check_datasets
     from mmvtr.storage import write_plain
 
     model, _ = load_retriever(cfg, args.checkpoint)
@@ -73,7 +73,7 @@ def queries_of(encoded: Any, kind: str, model: Any, dataset: Any) -> Any:
     """Return encoded items as bank queries, with the levels that the similarity reads."""
     import torch
 
-    from mmvtr.engine.transforms.query_queue import Queries
+    from mmvtr.engine.hooks.query_queue import Queries
 
     names = getattr(model.similarity, 'levels', encoded.levels)
     video = encoded.index

@@ -32,7 +32,7 @@ from typing import Any, Iterable
 import numpy as np
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, output_folder, tool
+from mmvtr.cli import Parser, output_folder, tool
 from mmvtr.utils import load_config
 
 
@@ -65,7 +65,7 @@ def main() -> None:
 def export(args: argparse.Namespace, cfg: Config) -> None:
     """Encode the set and write both stores."""
     from mmvtr.apis import as_tested, encode_set, load_retriever
-    from mmvtr.engine.launch.launching import check_datasets
+    from mmvtr.engine.launching import check_datasets
 
     write = WRITERS[args.format]
     model, _ = load_retriever(cfg, args.checkpoint)

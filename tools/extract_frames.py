@@ -25,7 +25,7 @@ from typing import Any, Iterator
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, count, output_folder, tool
+from mmvtr.cli import Parser, count, output_folder, tool
 from mmvtr.utils import load_config
 
 
@@ -78,7 +78,7 @@ def main() -> None:
 def settings_of(cfg: Config, args: argparse.Namespace) -> Any:
     """Return how frames are stored, from the arguments and the config's video pipelines."""
     from mmvtr.datasets.videos.frame_store import Settings
-    from mmvtr.engine.launch.launching import LOADERS
+    from mmvtr.engine.launching import LOADERS
     from mmvtr.registry import bare_name
 
     steps = [step for name in filter(cfg.get, LOADERS) for step in cfg[name].dataset.video_pipeline]
@@ -98,7 +98,7 @@ def videos_of(cfg: Config) -> list[dict[str, Any]]:
     Raises:
         SystemExit: a dataset cannot be built, or two of them use one id for different clips.
     """
-    from mmvtr.engine.launch.launching import LOADERS, check_datasets
+    from mmvtr.engine.launching import LOADERS, check_datasets
 
     for name in filter(cfg.get, LOADERS):
         cfg[name].dataset.text_pipeline = []  # it would need vocabularies
@@ -177,8 +177,8 @@ def remove_torn(folder: Path) -> None:
 
 def write_shards(args: argparse.Namespace, todo: list[dict[str, Any]], settings: Any) -> None:
     """Write all videos to shards, under free names."""
+    from mmvtr.cli.progress import show_progress
     from mmvtr.datasets.videos.frame_store import complete, write_shard
-    from mmvtr.progress import show_progress
 
     done = {path.stem for path in complete(args.out)}
     names = (name for name in map('{:06d}'.format, itertools.count()) if name not in done)

@@ -3,17 +3,25 @@
 python tools/launch.py --nproc_per_node 2 tools/train.py CONFIG --launcher pytorch
 
 torchrun itself would add its traceback and a report of each process below an error's one sentence.
+Before a training starts its processes, its config is checked and its data are built once, so that
+what is missing is said once and at once.
 """
 
 from __future__ import annotations
 
 import argparse
 import logging
+import runpy
 import signal
+import sys
+from pathlib import Path
+from typing import Sequence
 
 from torch.distributed import run
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+
+from mmvtr.cli import tool
 
 
 def parse_args() -> argparse.Namespace:
@@ -22,10 +30,37 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def check_training(script: str, words: Sequence[str]) -> None:
+    """Raise SystemExit if a training of ``train.py`` cannot start: its config, its data.
+
+    What a training of its ``before`` or a baseline reads is checked in their own time.
+
+    Raises:
+        SystemExit: names the fault.
+    """
+    if Path(script).name != 'train.py':
+        return
+    from mmvtr.engine import launching, training
+    from mmvtr.utils import load_config
+
+    sys.argv, own = [script, *words], sys.argv
+    parsed = runpy.run_path(script)  # not as __main__
+    args = parsed['parse_args']()
+    cfg = load_config(args.config, args.cfg_options, args.work_dir)
+    parsed['apply_args'](cfg, args)
+    training.check_training(cfg, args.cfg_options)
+    if not cfg.get('before'):
+        launching.check_datasets(cfg)
+    sys.argv = own
+
+
+@tool
 def main() -> None:
     logging.getLogger('torch.distributed.elastic.multiprocessing.api').setLevel(logging.CRITICAL)
+    args = parse_args()
+    check_training(args.training_script, args.training_script_args)
     try:
-        run.run(parse_args())
+        run.run(args)
     except SignalException as error:  # torchrun has forwarded it to the processes
         raise SystemExit(128 + error.sigval) from None
     except ChildFailedError as error:

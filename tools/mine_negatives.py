@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mmvtr.command_line import Parser, count, output_file, tool
+from mmvtr.cli import Parser, count, output_file, tool
 from mmvtr.storage import write_text
 
 sys.path.append(str(Path(__file__).resolve().parent / 'analysis_tools'))  # score_files
@@ -63,7 +63,7 @@ def parse_args() -> argparse.Namespace:
 @tool
 def main() -> None:
     args = parse_args()
-    from mmvtr.hard_negatives import mine_negatives  # torch, which --help need not wait for
+    from mmvtr.arrays.hard_negatives import mine_negatives  # torch, which --help need not wait for
     from score_files.reading import read_array
 
     queries, gallery = read_array(args.queries), read_array(args.gallery)

@@ -19,7 +19,7 @@ import os
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, output_file, tool
+from mmvtr.cli import Parser, output_file, tool
 from mmvtr.utils import load_config
 
 
@@ -89,8 +89,8 @@ def main() -> None:
     from mmengine.fileio import dump
 
     from mmvtr.engine.checks.config_checks import check_config
-    from mmvtr.engine.launch.launching import stop_processes
-    from mmvtr.engine.launch.testing import runner_of_test
+    from mmvtr.engine.launching import stop_processes
+    from mmvtr.engine.testing import runner_of_test
     from mmvtr.evaluation.results import Results
 
     if args.dump:

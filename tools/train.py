@@ -6,13 +6,15 @@ python tools/train.py CONFIG [--work-dir DIR] [--resume] [--cfg-options key=valu
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
 import sys
 from pathlib import Path
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, cfg_words, tool
-from mmvtr.signals import Ending, check_writable, next_steps
+from mmvtr.cli import Parser, cfg_words, tool
+from mmvtr.cli.signals import Ending, next_steps
 from mmvtr.utils import load_config
 
 
@@ -42,6 +44,13 @@ def parse_args() -> argparse.Namespace:
         'processes, and those --cfg-options that its config has; ends with both results in one '
         'table, what the trainings differ in, and a picture',
     )
+    add(
+        '--devices',
+        nargs='+',
+        metavar='N',
+        help="GPUs on which rows of the config's before that do not need each other are made side "
+        'by side, one on each',
+    )
     add('--auto-scale-lr', action='store_true', help='scale the learning rate to the batch size')
     add('--no-persistent-workers', action='store_true', help='new data workers for each epoch')
     add('--seed', type=int, help="default: the config's randomness.seed")
@@ -54,7 +63,7 @@ def parse_args() -> argparse.Namespace:
 
 def apply_args(cfg: Config, args: argparse.Namespace) -> None:
     """Change the config according to the flags."""
-    from mmvtr.engine.launch import training  # takes seconds to import
+    from mmvtr.engine import training  # takes seconds to import
 
     if args.no_validate:
         cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
@@ -83,15 +92,14 @@ def main() -> None:
     cfg = load_config(args.config, args.cfg_options, args.work_dir)
     apply_args(cfg, args)
     if args.against:
-        from mmvtr.engine.launch.against import train_baseline
+        from mmvtr.engine.against import train_baseline
 
         train_baseline(cfg, args, Path(__file__), load_config)
     if cfg.get('before'):
-        from mmvtr.engine.launch.before import train_rows
+        from mmvtr.engine.before import train_rows
 
         train_rows(cfg, args, Path(__file__), load_config)
     with Ending(cfg.work_dir, sys.argv, launched=args.launcher != 'none') as ending:
-        check_writable(cfg.work_dir)
         train(cfg, args, ending)
 
 
@@ -99,14 +107,21 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
     """Train by a checked config, then test and print the table."""
     from mmengine.dist import is_main_process
 
-    from mmvtr.engine.launch import against, launching, training
+    from mmvtr.engine import against, launching, training
 
     training.check_training(cfg, args.cfg_options)
     launching.start_processes(cfg, args.launcher)
+    is_new = not os.path.exists(cfg.work_dir)
     with launching.claim(cfg.work_dir) as lock:  # before anything in it is read
         ending.release = lock.release
         seed = args.cfg_options.get('randomness.seed', args.seed)
-        runner = training.runner_of_training(cfg, resume=args.resume, seed=seed)
+        try:
+            runner = training.runner_of_training(cfg, resume=args.resume, seed=seed)
+        except SystemExit:  # missing data, say: a refused training leaves no folder
+            if is_new and is_main_process():
+                lock.release()
+                shutil.rmtree(cfg.work_dir)
+            raise
         checkpoint = training.train_and_test(runner)
         if is_main_process():
             if args.against:

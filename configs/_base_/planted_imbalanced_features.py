@@ -6,6 +6,7 @@ pipelines = dict(
     video_pipeline=[dict(type='LoadFeatures', path='data/planted_features/clips')],
     text_pipeline=[dict(type='WordTokenize', vocab_file='data/planted/vocab.txt')],
 )
+made_by = 'python projects/lab/evidence/planted_features.py clips'
 collate_fn = dict(type='mmvtr.collate_retrieval')
 
 train_dataloader = dict(

@@ -4,9 +4,9 @@
 # 2 and 3 of each; `eval_scores.py --plot` draws Fig. 3 from the scores in the work dir.
 custom_hooks = [
     dict(type='mmvtr.QueryQueueHook', size=16384),
-    dict(type='mmvtr.SinkhornHook', queries='train_queue', iterations=4),
-    dict(type='mmvtr.InvertedSoftmaxHook', queries='train_queue'),
-    dict(type='mmvtr.SinkhornHook', queries='test', iterations=4),
+    dict(type='mmvtr.SinkhornHook', queries='train_queue', temperature='model', iterations=4),
+    dict(type='mmvtr.InvertedSoftmaxHook', queries='train_queue', temperature='model'),
+    dict(type='mmvtr.SinkhornHook', queries='test', temperature='model', iterations=4),
     dict(type='mmvtr.ScoresFileHook'),
     dict(type='mmvtr.ModalityGapHook'),  # App. D; the last one, mmt_msrvtt.py leaves it out
 ]

@@ -3,8 +3,8 @@
 # enough to be of the last epoch.
 custom_hooks = [
     dict(type='mmvtr.QueryQueueHook', size=2048),
-    dict(type='mmvtr.SinkhornHook', queries='train_queue'),
-    dict(type='mmvtr.InvertedSoftmaxHook', queries='train_queue'),
-    dict(type='mmvtr.SinkhornHook', queries='test'),
+    dict(type='mmvtr.SinkhornHook', queries='train_queue', temperature='model'),
+    dict(type='mmvtr.InvertedSoftmaxHook', queries='train_queue', temperature='model'),
+    dict(type='mmvtr.SinkhornHook', queries='test', temperature='model'),
     dict(type='mmvtr.ModalityGapHook'),  # App. D
 ]

@@ -11,7 +11,7 @@ custom_hooks = [
     # beta of QB-Norm's code
     dict(type='mmvtr.QBNormHook', queries='train_queue', temperature=1 / 20),
     # UATVR's code: at the model's temperature
-    dict(type='mmvtr.DualSoftmaxHook', queries='test'),
+    dict(type='mmvtr.DualSoftmaxHook', queries='test', temperature='model'),
 ]
 # With --best-on-test the epoch counts that is best after dual softmax, which UATVR's code has.
 default_hooks = dict(checkpoint=dict(save_best='dual_softmax_oracle/retrieval/rsum'))

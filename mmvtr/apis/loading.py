@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from mmvtr.engine.checks.config_checks import refuse_unknown
-from mmvtr.engine.launch.zero_shot import admit_random, refuse_random
-from mmvtr.engine.loop.facts import trainings_of
+from mmvtr.engine.checks.zero_shot import admit_random, refuse_random
+from mmvtr.engine.loops.facts import trainings_of
 from mmvtr.registry import MODELS
 from mmvtr.storage.weights import check_weights, read_checkpoint
 from mmvtr.utils import forget_pretrained
@@ -34,7 +34,7 @@ def load_retriever(
     """Return a trained retriever in eval mode, and its config.
 
     The model of a checkpoint has the facts of its trainings in ``trainings``
-    (:class:`~mmvtr.engine.loop.facts.Training`).
+    (:class:`~mmvtr.engine.loops.facts.Training`).
 
     Args:
         config: a config file, or its content.

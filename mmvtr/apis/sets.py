@@ -13,11 +13,11 @@ from mmengine.logging import print_log
 from torch import Tensor, nn
 from torch.utils.data import Dataset, Subset
 
-from mmvtr.engine.loop.evaluation import Encoded, check_levels, encode_batch
-from mmvtr.engine.loop.evaluation_loop import TwoPassLoader, gather
+from mmvtr.cli.errors import without_workers
+from mmvtr.cli.progress import show_progress
+from mmvtr.engine.loops.evaluation import Encoded, check_levels, encode_batch
+from mmvtr.engine.loops.evaluation_loop import TwoPassLoader, gather
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
-from mmvtr.progress import show_progress
-from mmvtr.reasons import without_workers
 from mmvtr.structures import Levels
 
 

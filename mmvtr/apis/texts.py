@@ -11,15 +11,15 @@ from mmengine.dist import is_main_process
 from mmengine.logging import MMLogger
 from torch import nn
 
+from mmvtr.cli.progress import show_progress
 from mmvtr.datasets.annotation_values import Place
 from mmvtr.datasets.items import ItemKey, seeded, text_item
 from mmvtr.datasets.records import check_texts
 from mmvtr.datasets.sampling.collate import collate_of
 from mmvtr.datasets.video_text import steps_of
 from mmvtr.datasets.words.cut_texts import count_cut, cut_tokens
-from mmvtr.engine.loop.evaluation import Encoded, encode_batch
-from mmvtr.engine.loop.evaluation_loop import joined
-from mmvtr.progress import show_progress
+from mmvtr.engine.loops.evaluation import Encoded, encode_batch
+from mmvtr.engine.loops.evaluation_loop import joined
 
 #: Name of the texts in errors.
 ORIGIN = 'the given texts'

@@ -15,7 +15,7 @@ from mmvtr.datasets.folders import visible
 from mmvtr.datasets.sampling.collate import collate_of
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.datasets.videos.missing import OnBroken
-from mmvtr.engine.loop.evaluation import Encoded, encode_batch
+from mmvtr.engine.loops.evaluation import Encoded, encode_batch
 
 Span = tuple[Optional[float], Optional[float]]
 

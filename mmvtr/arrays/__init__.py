@@ -5,24 +5,33 @@ Knows torch and numpy, no config, no registry and no mmengine.
 
 from mmvtr.arrays.choice import Choice, choose
 from mmvtr.arrays.debiaser import Debiaser
+from mmvtr.arrays.generations import Behind, Stale
 from mmvtr.arrays.hubs import HubReport, Suspect, hub_report
-from mmvtr.arrays.list_chances import ListChances, judged_chances
 from mmvtr.arrays.retrieval import fit, retrieve
 from mmvtr.arrays.searching import Hubs, Retrieved
+from mmvtr.arrays.shift import Shift
+from mmvtr.arrays.sources import Rows, read_rows
 from mmvtr.arrays.tokens import Tokens
+from mmvtr.arrays.topk_probabilities import Answers, TopKProbabilities, calibrate_topk
 
 __all__ = [
+    'Answers',
+    'Behind',
     'Choice',
     'Debiaser',
     'HubReport',
     'Hubs',
-    'ListChances',
+    'TopKProbabilities',
     'Retrieved',
+    'Rows',
+    'Stale',
+    'Shift',
     'Suspect',
     'Tokens',
     'choose',
     'fit',
     'hub_report',
-    'judged_chances',
+    'calibrate_topk',
+    'read_rows',
     'retrieve',
 ]

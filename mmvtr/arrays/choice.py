@@ -15,10 +15,10 @@ from mmvtr.arrays.inputs import Bank, products
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.functional.transforms.item_biases import fit_biases
 
-#: Candidate temperatures as shares of the reach, and strictnesses (1 = Sinkhorn, below 1 = a milder
-#: correction).
+#: Candidate temperatures as shares of the score gap, and marginal penalties (1 = Sinkhorn, less =
+#: milder).
 TEMPERATURES = ('6.7%', '11%', '20%', '30%')
-STRICTNESSES = (1.0, 0.8, 0.5)
+PENALTIES = (1.0, 0.8, 0.5)
 #: Smallest bank from which a transform is chosen.
 LEAST = 50
 #: Largest number of pairs read; a larger bank is sampled.
@@ -27,7 +27,7 @@ MOST = 2000
 HALVINGS = 4
 #: The setting of a bank without pairs.  With pairs, another setting replaces it if it gains more
 #: than it by OTHER standard errors; a transform is used only if it gains over RAW standard errors.
-USUAL = ('unbalanced_sinkhorn', dict(temperature='11%', strictness=0.8))
+USUAL = ('unbalanced_sinkhorn', dict(temperature='11%', marginal_penalty=0.8))
 OTHER, RAW = 3.0, 0.0
 #: Mean reciprocal rank of the raw scores on bank pairs above which the reason for 'raw' adds that
 #: the model may have been trained on them.
@@ -63,11 +63,11 @@ class Choice(NamedTuple):
 def candidates() -> list[tuple[str, dict[str, Any]]]:
     """Return the candidate settings as (transform, options)."""
     return [
-        ('sinkhorn', dict(temperature=one))
-        if strictness == 1
-        else ('unbalanced_sinkhorn', dict(temperature=one, strictness=strictness))
-        for strictness in STRICTNESSES
-        for one in TEMPERATURES
+        ('sinkhorn', dict(temperature=temperature))
+        if penalty == 1
+        else ('unbalanced_sinkhorn', dict(temperature=temperature, marginal_penalty=penalty))
+        for penalty in PENALTIES
+        for temperature in TEMPERATURES
     ]
 
 
@@ -139,9 +139,9 @@ def _by_pairs(known: Pairs, seed: int) -> Choice:
     )
     if mean > RAW * error:
         return Choice(name, options, f'{name}: {said}')
-    own = (1 / ranks(scores, group[:, None] == torch.arange(len(items)))).mean()
+    raw_mrr = (1 / ranks(scores, group[:, None] == torch.arange(len(items)))).mean()
     heart = '; if the model was trained on these pairs, give the texts alone'
-    return Choice(None, {}, f'raw: {said}, no gain' + heart * bool(own > BY_HEART))
+    return Choice(None, {}, f'raw: {said}, no gain' + heart * bool(raw_mrr > BY_HEART))
 
 
 def _told(options: dict[str, Any]) -> str:
@@ -154,11 +154,11 @@ def _gains(
     """Return each candidate's gain in 1 / rank for the queries of a half, float64 [S, q]."""
     mine, bank = scores[asked][:, half], scores[~asked][:, half]
     place = torch.cumsum(half, 0) - 1
-    own = torch.zeros_like(mine, dtype=torch.bool)
-    own[torch.arange(len(mine)), place[group[asked]]] = True
-    before = 1 / ranks(mine, own)
+    match = torch.zeros_like(mine, dtype=torch.bool)
+    match[torch.arange(len(mine)), place[group[asked]]] = True
+    before = 1 / ranks(mine, match)
     changed = (mine + fit_biases(name, bank, **options).items for name, options in tried)
-    return torch.stack([1 / ranks(one, own) - before for one in changed])
+    return torch.stack([1 / ranks(debiased, match) - before for debiased in changed])
 
 
 def _standard_error(gains: Tensor, group: Tensor) -> float:

@@ -14,30 +14,35 @@ from torch import Tensor
 
 from mmvtr.arrays import fitting, saved
 from mmvtr.arrays.choice import Choice, Pairs, choose_by_scores
+from mmvtr.arrays.generations import Behind, Stale, behind
 from mmvtr.arrays.hubs import suspects
 from mmvtr.arrays.inputs import (
     Bank,
     Geometry,
     Vectors,
+    as_rows,
     check_geometry,
     check_width,
+    in_order,
     read_bank,
     read_ids,
+    read_items,
     read_vectors,
     score_tiles,
 )
-from mmvtr.arrays.list_chances import ListChances, fit_chances
 from mmvtr.arrays.searching import (
     QUERIES,
+    Hubs,
     Retrieved,
     checked_k,
-    hubs_of,
     like,
     ranked,
     temperature_of,
 )
+from mmvtr.arrays.shift import DEPTH, LEAST, Shift, figures, shift_of
 from mmvtr.arrays.state import State
 from mmvtr.arrays.tokens import SIDES, Tokens, engine_items, engine_queries
+from mmvtr.arrays.topk_probabilities import TopKProbabilities, fit_topk_probabilities
 from mmvtr.functional.similarities.distinct import asked_before
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles
 from mmvtr.functional.transforms.item_biases import ItemBiases
@@ -55,12 +60,15 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 #: :attr:`Debiaser.why_` of a Debiaser that has a bank and no gallery yet.
 WAITING = 'not fitted: there is no gallery yet'
+#: What a Debiaser says that was loaded alone.
+ABSENT = 'the vectors of the gallery are not here'
 
 
 class Debiaser:
     """A gallery with the biases that a bank gives its items.
 
     One thread may change it while others search, export or save: these see it before or after.
+    ``copy.copy`` makes a second one of the same state, for a change that others are not to see yet.
 
     Args:
         transform: ``'auto'`` (:func:`mmvtr.arrays.choose`, by the bank alone), None = raw, or a
@@ -79,6 +87,11 @@ class Debiaser:
         biases_: float32 [N], added to the scores of each item, with mean 0 over the items that were
             fitted; for a transform without the additive form, what it reads of each item.
         calibration_: P(right) of places in lists, or None before :meth:`calibrate`.
+        generation_: number of the last change; every change increases it.
+        generations_: int64 [N], number of the change that made each item's row of
+            :meth:`as_vectors`: its addition, its update, or the last fit.
+        stale_: how many items came or went after the fit (:class:`mmvtr.arrays.Stale`); when to
+            refit is measured in docs/arrays.md.
 
     Raises:
         ValueError: an unknown transform, option or geometry.
@@ -106,18 +119,22 @@ class Debiaser:
             )
         self.transform, self.geometry, self.seed, self.options = transform, geometry, seed, options
         self._state = State()
+        #: Gallery and calibration, and what the bank's texts find in that gallery (Asked.figures).
+        self._of_bank: tuple[Any, Any, Any] = (None, None, None)
 
     @torch.no_grad()
-    def fit(self, videos: Optional[Array], bank: Any = None, *, ids: Any = None) -> Debiaser:
+    def fit(self, videos: Any, bank: Any = None, *, ids: Any = None) -> Debiaser:
         """Fit the transform's biases to a gallery and a bank; return ``self``.
 
         Args:
-            videos: numpy or torch, float [N, D]; may be memory-mapped, and is not copied.  None:
-                the gallery is given later; the bank is kept, and :meth:`load` fits it to the
-                gallery.
+            videos: numpy or torch, float [N, D]; may be memory-mapped, and is not copied.  Or a
+                file of parquet, Arrow or npy, a table of Arrow or LanceDB, or a list of these
+                (:func:`mmvtr.arrays.read_rows`).  None: the gallery is given later; the bank is
+                kept, and :meth:`load` fits it to the gallery.
             bank: queries seen before, float [B, D], or ``(texts, videos)``, row i of both one pair;
-                equal rows count once; or a :class:`mmvtr.arrays.inputs.Bank`.  None: raw.
-            ids: one id a video; default row numbers.
+                equal rows count once; or a :class:`mmvtr.arrays.inputs.Bank`.  Files and tables are
+                read as those of the videos.  None: raw.
+            ids: one id a video; default those of a file or table, else row numbers.
 
         Raises:
             TypeError, ValueError: arrays that are not matrices of numbers of one width, ids that do
@@ -128,8 +145,8 @@ class Debiaser:
                 raise ValueError('there is neither a gallery nor a bank')
             self._state = State(bank=read_bank(bank, None, self.geometry), why=WAITING)
             return self
-        gallery = read_vectors(videos, 'videos', self.geometry)
-        self._fit(State(gallery, read_ids(ids, len(gallery))), bank)
+        gallery, named = read_items(videos, ids, self.geometry)
+        self._fit(State(gallery, named, generations=self._state.generations), bank)
         return self
 
     @torch.no_grad()
@@ -137,14 +154,14 @@ class Debiaser:
         self,
         bank: Tensor | Tiles,
         *,
-        beside: Mapping[str, Tensor | Tiles] = _NOTHING,
+        extra_inputs: Mapping[str, Tensor | Tiles] = _NOTHING,
         pairs: Optional[Pairs] = None,
     ) -> Debiaser:
         """Fit the transform to scores instead of vectors; return ``self``.
 
         Args:
             bank: float [K, N], scores of K different queries seen before with N items, or tiles.
-            beside: the other matrices that the transform reads, by name, see :func:`.fit_biases`.
+            extra_inputs: what the transform reads beside the bank, see :func:`.fit_biases`.
             pairs: the bank's pairs, from which ``'auto'`` chooses; None: not known.
 
         Raises:
@@ -154,19 +171,20 @@ class Debiaser:
         chosen = Choice(self.transform, self.options, f'{self.transform or "raw"}: as asked')
         if self.transform == 'auto':
             chosen = choose_by_scores(tiles.shape[0], pairs, seed=self.seed)
-        fitted, why = fitting.fit_scores(chosen, tiles, beside)
-        self._state = State(fitted=fitted, why=why)
+        fitted, why = fitting.fit_scores(chosen, tiles, extra_inputs)
+        after = self._state.generations.refitted(0)
+        self._state = State(fitted=fitted, why=why, generations=after)
         return self
 
     @arrays_too
     @torch.no_grad()
-    def changed(self, scores: Tensor) -> Tensor:
+    def transform_scores(self, scores: Tensor) -> Tensor:
         """Return the transformed scores, float [Q, N], of raw scores float [Q, N].
 
         Raises:
             ValueError: scores with another number of items, or that are not finite.
         """
-        return _changed(self._state.fitted, scores)
+        return _transformed(self._state.fitted, scores)
 
     @torch.no_grad()
     def biases_of(self, videos: Array) -> Tensor:
@@ -179,18 +197,18 @@ class Debiaser:
             TypeError, ValueError: as :meth:`fit`; a transform without the additive form.
         """
         further = read_vectors(videos, 'videos', self.geometry)
-        _, _, bank, fitted, _, _ = self._state
-        if fitted is None:
+        state = self._state
+        if state.fitted is None:
             return torch.zeros(len(further))
         self._check_additive()
-        check_width(further, bank.texts.shape[1], 'videos')
-        return fitting.further(fitted, bank, further)
+        check_width(further, state.bank.texts.shape[1], 'videos')
+        return fitting.further(state.fitted, state.bank, further)
 
-    def bare(self, device: Union[str, torch.device] = 'cpu') -> Debiaser:
+    def without_gallery(self, device: Union[str, torch.device] = 'cpu') -> Debiaser:
         """Return a copy on a device without the gallery, which holds only the part of the bank that
         biases of further items are computed from."""
         made = copy.copy(self)
-        _, _, bank, fitted, _, _ = made._state
+        bank, fitted = made._state.bank, made._state.fitted
         if bank is not None:
             bank = dataclasses.replace(bank.to(device), pairs=None)
             if fitted is None or not TRANSFORMS[fitted.transform].reads_items:
@@ -198,7 +216,9 @@ class Debiaser:
         if fitted is not None:
             rows = None if fitted.rows is None else fitted.rows.to(device)
             fitted = fitted._replace(items=torch.zeros(0), rows=rows)
-        made._state = made._state._replace(gallery=None, ids=None, bank=bank, fitted=fitted)
+        made._state = State(
+            bank=bank, fitted=fitted, calibration=made.calibration_, why=made._state.why
+        )
         return made
 
     @torch.no_grad()
@@ -213,32 +233,54 @@ class Debiaser:
         return self
 
     @torch.no_grad()
-    def add(self, videos: Array, *, ids: Any = None) -> Debiaser:
-        """Add items, with biases from the same bank; other biases do not change; return ``self``.
+    def add(self, videos: Any, *, ids: Any = None) -> Debiaser:
+        """Add items, with biases from the same bank; return ``self``.
 
-        A calibration is kept: :attr:`why_` says which share of the items was added after it, and
-        :meth:`calibrate` calibrates anew.
+        Other biases do not change, and a calibration is kept: :attr:`stale_` and :attr:`why_` say
+        how many items came after the fit and after the calibration.
 
         Args:
-            videos: float [n, D].
+            videos: float [n, D], or a source, see :meth:`fit`.
             ids: their ids; required if the gallery has ids.
 
         Raises:
             TypeError, ValueError: see :meth:`fit`; an id that exists already.
         """
-        gallery, named, bank, fitted, _, _ = self._there()
-        further = read_vectors(videos, 'videos', self.geometry)
-        check_width(further, gallery.width, 'the further videos')
-        if (ids is None) != (named is None):
+        state = self._with_items()
+        further, new = read_items(videos, ids, self.geometry)
+        if (new is None) != (state.ids is None):
             raise ValueError('ids must be given for all videos or for none')
-        if ids is not None:
-            both = [*named.tolist(), *read_ids(ids, len(further)).tolist()]
-            named = read_ids(both, len(both))
-        whole = gallery + further
-        if fitted is not None:
-            new = fitting.further(fitted, bank, further)
-            fitted = fitting.extended(fitted, new, bank, whole)
-        self._state = self._state._replace(gallery=whole, ids=named, fitted=fitted)
+        self._state = self._changed(state, None, further, new)
+        return self
+
+    @torch.no_grad()
+    def remove(self, ids: Any) -> Debiaser:
+        """Remove items; other biases and a calibration do not change; return ``self``.
+
+        Args:
+            ids: of the items; the gallery must have ids.
+
+        Raises:
+            TypeError, ValueError: an unknown id, or one that occurs twice; all items.
+        """
+        state = self._with_items()
+        self._state = self._changed(state, self._gone(state, ids))
+        return self
+
+    @torch.no_grad()
+    def update(self, videos: Any, *, ids: Any = None) -> Debiaser:
+        """Replace the vectors of items, as a removal and an addition in one change; return
+        ``self``.  The items are the last ones then.
+
+        Args:
+            videos, ids: see :meth:`add`; the gallery must have ids.
+
+        Raises:
+            TypeError, ValueError: see :meth:`add` and :meth:`remove`.
+        """
+        state = self._with_items()
+        further, named = read_items(videos, ids, self.geometry)
+        self._state = self._changed(state, self._gone(state, named), further, named)
         return self
 
     def calibrate(self) -> Debiaser:
@@ -247,16 +289,65 @@ class Debiaser:
         Raises:
             ValueError: a bank without pairs, or with fewer than 50 different ones.
         """
-        gallery, _, bank, fitted, _, _ = self._there()
-        self.keep(fit_chances(bank, gallery, fitted, seed=self.seed))
+        state = self._there()
+        found = fit_topk_probabilities(state.bank, state.gallery, state.fitted, seed=self.seed)
+        self.keep(found)
         return self
 
-    def keep(self, calibration: Optional[ListChances]) -> None:
+    def keep(self, calibration: Optional[TopKProbabilities]) -> None:
         """Keep a calibration that was fitted to these biases elsewhere; None = none."""
-        self._state = self._state._replace(calibration=calibration)
+        after = self._state.generations.recalibrated(calibration is not None)
+        self._state = self._state._replace(calibration=calibration, generations=after)
+
+    def rows_of(self, ids: Any) -> Tensor:
+        """Return the rows of items in :attr:`biases_`, :attr:`generations_` and
+        :meth:`as_vectors`, int64 [n].
+
+        Args:
+            ids: of the items; the gallery must have ids.
+
+        Raises:
+            TypeError, ValueError: an unknown id, or one that occurs twice.
+        """
+        return self._state.rows_of(ids)
+
+    def behind(self, ids: Any, generations: Any) -> Behind:
+        """Return where an index differs from the gallery, by the numbers written beside its rows.
+
+        Args:
+            ids: ids in the index, [n] (row numbers if the gallery has none).
+            generations: :attr:`generations_` of each at the time when it was written, int [n].
+
+        Raises:
+            TypeError, ValueError: no sequence of ids; not one generation for each.
+        """
+        state = self._with_items()
+        made = state.generations.rows
+        own = range(len(made)) if state.ids is None else state.ids.tolist()
+        return behind(own, made, in_order(ids, 'ids'), in_order(generations, 'generations'))
 
     @property
-    def calibration_(self) -> Optional[ListChances]:
+    def ids_(self) -> Optional[np.ndarray]:
+        """The ids of the items, [N]; None = row numbers."""
+        return self._state.ids
+
+    @property
+    def generation_(self) -> int:
+        return self._state.generations.last
+
+    @property
+    def generations_(self) -> Tensor:
+        return self._state.generations.rows
+
+    @property
+    def stale_(self) -> Stale:
+        state = self._state
+        made = state.generations
+        biases = torch.zeros(len(made.rows)) if state.fitted is None else state.fitted.items
+        return Stale.of(biases, made.rows > made.fit, made.fitted)
+
+    @property
+    def calibration_(self) -> Optional[TopKProbabilities]:
         return self._state.calibration
 
     @property
@@ -290,28 +381,28 @@ class Debiaser:
         return transform is None or TRANSFORMS[transform].form == 'additive'
 
     def __len__(self) -> int:
-        return 0 if self._state.gallery is None else len(self._state.gallery)
+        return len(self._state.generations.rows)
 
     def __bool__(self) -> bool:
         return True  # without a gallery, too
 
     def __repr__(self) -> str:
-        gallery = self._state.gallery
-        if self.transform_ is not None and gallery is None:
-            return f'Debiaser({self.transform_}, without its gallery, {self.geometry})'
-        if gallery is None:
+        state = self._state
+        if state.width is None and state.fitted is None:
             return f'Debiaser({self.transform!r}, geometry={self.geometry!r}), not fitted'
-        size = f'{len(self)} items of width {gallery.width}'
+        size = f'{len(self)} items of width {state.width}'
+        if state.gallery is None:
+            size = f'{size} that are not here' if state.absent else 'without its gallery'
         return f'Debiaser({self.transform_ or "raw"}, {size}, {self.geometry})'
 
     @torch.no_grad()
     def scores(self, texts: Array) -> Array:
         """Return the transformed scores of all items for each text, float32 [Q, N]."""
         state = self._there()
-        queries = self._read(texts, state.gallery)
+        queries = self._read(texts, state)
         tiles = (score_tiles(part, state.gallery) for part in queries.split(QUERIES))
         whole = (torch.cat([tile for _, tile in one.parts()], dim=1) for one in tiles)
-        return like(texts)(torch.cat([_changed(state.fitted, one) for one in whole]))
+        return like(texts)(torch.cat([_transformed(state.fitted, one) for one in whole]))
 
     def asked_before(self, texts: Array) -> str:
         """Return a note if most of the texts, float [Q, D], are in the bank, else ``''``."""
@@ -319,28 +410,43 @@ class Debiaser:
 
     @torch.no_grad()
     def search(
-        self, texts: Array, k: int = 10, *, calibration: Optional[Calibration] = None
+        self,
+        texts: Array,
+        k: int = 10,
+        *,
+        calibration: Optional[Calibration] = None,
+        strict: bool = False,
     ) -> Retrieved:
         """Return the k best items of each text.
+
+        If 100 different texts or more are given to a calibrated Debiaser, they are held against
+        the bank's (:attr:`Retrieved.shift`); :attr:`Retrieved.why` says if they are not like them.
 
         Args:
             texts: numpy or torch, float [Q, D].
             k: items a text; all if there are fewer.
             calibration: of pairs, in place of :attr:`calibration_`, which is of places in lists.
+            strict: refuse texts that are noticed not to be like the bank's.
 
         Raises:
             TypeError, ValueError: texts that are not a matrix of numbers of the gallery's width, k
                 below 1; a calibration of raw scores although a transform ranks, or of debiased
-                scores although none does.
+                scores although none does; ``strict`` texts that are not like the bank's.
         """
         state, k = self._there(), checked_k(k)
-        gallery, ids, bank, fitted, of_lists, _ = state
+        gallery, ids, bank, fitted, of_lists = state[:5]
         _check_calibration(calibration, fitted)
-        queries = self._read(texts, gallery)
+        queries = self._read(texts, state)
         temperature = temperature_of(calibration or of_lists)
         every = (score_tiles(part, gallery) for part in queries.split(QUERIES))
-        parts = [ranked(tiles, fitted, k, temperature) for tiles in every]
-        raw, places, scores, debiased, log_sums = (torch.cat(x) for x in zip(*parts))
+        compared = of_lists is not None and of_lists.asked is not None and len(queries) >= LEAST
+        deep = max(k, DEPTH) if compared else k
+        parts = [ranked(tiles, fitted, deep, temperature) for tiles in every]
+        raw, best, places, scores, debiased, log_sums = (torch.cat(x) for x in zip(*parts))
+        shift = self._shift(state, queries, best) if compared else None
+        if strict and shift is not None and shift.noticed:
+            raise ValueError(str(shift))
+        raw, places, scores, debiased = (x[:, :k] for x in (raw, places, scores, debiased))
         back, places = like(texts), places.cpu()
         look = None
         if bank is not None:
@@ -357,38 +463,77 @@ class Debiaser:
             debiased=back(debiased),
             probabilities=None if right is None else back(right),
             any_right=None if any_right is None else back(any_right),
-            hubs=hubs_of(raw.cpu(), places, len(gallery), look),
+            hubs=Hubs((raw.cpu(), places), len(gallery), look),
             transform=None if fitted is None else fitted.transform,
             options={} if fitted is None else dict(fitted.options),
-            why='; '.join(filter(None, [state.said, _asked_before(state, queries)])),
+            why='; '.join(
+                filter(None, [state.said, _asked_before(state, queries), _unlike_bank(shift)])
+            ),
+            shift=shift,
         )
 
     @torch.no_grad()
-    def as_vectors(self) -> Union[np.ndarray, list[np.ndarray]]:
-        """Return the gallery as float32 [N, D + 1]: inner products with :meth:`query` are scores.
+    def as_vectors(
+        self,
+        rows: Any = None,
+        *,
+        videos: Optional[Array] = None,
+        out: Optional[np.ndarray] = None,
+        dtype: Any = np.float32,
+    ) -> Union[np.ndarray, list[np.ndarray]]:
+        """Return items as [n, D + 1]: inner products with :meth:`query` are scores.
 
         FAISS, Qdrant, LanceDB, pgvector or Elasticsearch thus rank debiased, by inner product.  For
-        ``'maxsim'``: N arrays [L, D + 1], for multi-vector engines with MaxSim.
+        ``'maxsim'``: n arrays [L, D + 1], for multi-vector engines with MaxSim.
+
+        Args:
+            rows: a slice, row numbers [n] or bool [N]; default all.
+            videos: float [n, D], the vectors of these rows, if the gallery is not here
+                (:meth:`load`).
+            out: numpy [n, D + 1] to write to, such as a memory-mapped file; of any float type.
+            dtype: of the result, if there is no ``out``: ``'float16'``, or one of ml_dtypes.
 
         Raises:
-            ValueError: a transform without the additive form, or another token-wise geometry.
+            IndexError: rows that are not there.
+            TypeError, ValueError: a transform without the additive form, or another token-wise
+                geometry; videos of other rows; an ``out`` of another shape.
         """
         one = copy.copy(self)  # of one state
-        gallery = one._there().gallery
+        state = one._with_items()
         one._check_additive()
+        chosen = torch.arange(len(one))[as_rows(rows)]
+        biases = one.biases_.cpu()[chosen]
+        if state.gallery is None:
+            if videos is None:
+                raise ValueError(f'{ABSENT}: give the vectors of these rows (videos=)')
+            found = read_vectors(videos, 'videos', self.geometry)
+            check_width(found, state.width, 'videos')
+            saved.check_gallery(found, state.absent.traces[chosen], 'these rows')
+        elif videos is not None:
+            raise ValueError('the gallery is here, so its vectors are not given again (videos=)')
+        else:
+            found = state.gallery
+        as_they_are = rows is None or state.gallery is None
         if self.geometry in SIDES:
-            return engine_items(gallery.unit(), one.biases_)
-        found = np.empty((len(gallery), gallery.width + 1), dtype=np.float32)
-        for start in range(0, len(gallery), 2**14):
-            part = slice(start, start + 2**14)
-            found[part, :-1] = gallery.unit(part).cpu().numpy()
-        found[:, -1] = one.biases_.cpu().numpy()
-        return found
+            if out is not None:
+                raise ValueError('items of several vectors have different shapes: leave out= away')
+            some = found.unit(slice(None) if as_they_are else chosen)
+            return [x.astype(dtype) for x in engine_items(some, biases)]
+        shape = (len(chosen), found.width + 1)
+        if out is None:
+            out = np.empty(shape, dtype=dtype)
+        elif out.shape != shape:
+            raise ValueError(f'out {list(out.shape)} must be {list(shape)}')
+        for start in range(0, len(chosen), 2**14):
+            part = slice(start, min(start + 2**14, len(chosen)))
+            out[part, :-1] = found.unit(part if as_they_are else chosen[part]).cpu().numpy()
+        out[:, -1] = biases.numpy()
+        return out
 
     def query(self, texts: Array, *, debiased: bool = True) -> Union[np.ndarray, list[np.ndarray]]:
         """Return texts as float32 [Q, D + 1] for :meth:`as_vectors`; the last entry is 1, or 0 for
         raw scores.  For ``'maxsim'``: Q arrays [L, D + 1], whose last entries sum to 1 or 0."""
-        queries = self._read(texts, self._there().gallery)
+        queries = self._read(texts, self._with_items())
         self._check_additive()
         if self.geometry in SIDES:
             return engine_queries(queries, float(debiased))
@@ -400,13 +545,27 @@ class Debiaser:
         (:mod:`mmvtr.arrays.saved`)."""
         one = copy.copy(self)  # of one state
         if one.why_ != WAITING:
-            one._there()
+            one._with_items()
         saved.save(one, folder)
 
     @classmethod
-    def load(cls, folder: Any, videos: Array, *, ids: Any = None) -> Debiaser:
-        """Return what :meth:`save` wrote, with its gallery; a bank saved without one is fitted to
-        ``videos`` (:mod:`mmvtr.arrays.saved`)."""
+    def load(cls, folder: Any, videos: Optional[Array] = None, *, ids: Any = None) -> Debiaser:
+        """Return what :meth:`save` wrote (:mod:`mmvtr.arrays.saved`).
+
+        Without its gallery it changes items, gives their biases, and exports rows whose vectors are
+        given; it does not search, refit or calibrate.  A bank saved without a gallery is fitted to
+        ``videos``.
+
+        Args:
+            folder: the folder.
+            videos: the gallery, float [N, D]: in its order, or in any with ``ids``.
+            ids: one id a video.
+
+        Raises:
+            FileNotFoundError: the folder does not exist.
+            RuntimeError: a file that is damaged, cut, of another version, or of another Debiaser.
+            ValueError: another gallery (names the first row or id that differs).
+        """
         return saved.load(cls, folder, videos, ids)
 
     # -- shared by the methods above --------------------------------------------------------
@@ -418,18 +577,91 @@ class Debiaser:
         fitted, why = fitting.fit_bank(chosen, bank, gallery)
         if state.calibration is not None:
             why += '; the calibration of the former biases is gone'
-        self._state = state._replace(bank=bank, fitted=fitted, why=why, calibration=None)
+        after = state.generations.refitted(len(gallery))
+        found = dict(bank=bank, fitted=fitted, why=why, calibration=None, generations=after)
+        self._state = state._replace(**found)
+
+    def _changed(
+        self,
+        state: State,
+        gone: Optional[Tensor],
+        further: Optional[Vectors] = None,
+        named: Optional[np.ndarray] = None,
+    ) -> State:
+        """Return the state without the rows ``gone``, bool [N], and with further items."""
+        if further is not None:
+            check_width(further, state.width, 'the further videos')
+        count = 0 if further is None else len(further)
+        if gone is not None and not count and gone.all():
+            raise ValueError('no item would be left')
+        ids = state.ids
+        if ids is not None:
+            left = ids.tolist() if gone is None else ids[~gone.numpy()].tolist()
+            ids = read_ids(left + ([] if named is None else named.tolist()), len(left) + count)
+        gallery, absent = state.gallery, state.absent
+        if gallery is not None:
+            if gone is not None and gone.all():
+                gallery = further
+            else:
+                gallery = gallery if gone is None else gallery.without(gone)
+                gallery = gallery if further is None else gallery + further
+        else:
+            traces = absent.traces if gone is None else absent.traces[~gone]
+            if further is not None:
+                traces = torch.cat([traces, saved.traces(further)])
+            absent = absent._replace(traces=traces)
+        fitted = state.fitted
+        if fitted is not None:
+            items = fitted.items if gone is None else fitted.items[~gone.to(fitted.items.device)]
+            if further is not None:
+                new = fitting.further(fitted, state.bank, further)
+                items = torch.cat([items, new.to(items)])
+            fitted = fitted._replace(items=items)
+            if fitted.active is not None:
+                if gallery is None:
+                    raise ValueError(f'{ABSENT}, and {fitted.transform} reads all of its vectors')
+                fitted = fitting.activated(fitted, state.bank, gallery)
+        after = state.generations.changed(gone, count)
+        return state._replace(
+            gallery=gallery, ids=ids, fitted=fitted, generations=after, absent=absent
+        )
+
+    def _gone(self, state: State, ids: Any) -> Tensor:
+        """Return which rows items have, bool [N]."""
+        gone = torch.zeros(len(state.generations.rows), dtype=torch.bool)
+        gone[state.rows_of(ids)] = True
+        return gone
 
     def _there(self) -> State:
         """Return the state, with a gallery."""
-        state = self._state
+        state = self._with_items()
         if state.gallery is None:
+            raise ValueError(f'{ABSENT}: give it to load(folder, videos)')
+        return state
+
+    def _with_items(self) -> State:
+        """Return the state, with items, whose vectors may not be here."""
+        state = self._state
+        if state.width is None:
             raise ValueError('this Debiaser has no gallery yet: call fit(videos, bank)')
         return state
 
-    def _read(self, texts: Array, gallery: Vectors) -> Tensor:
+    def _shift(self, state: State, queries: Tensor, best: Tensor) -> Optional[Shift]:
+        """Hold queries [Q, D] against the bank's texts, by their best raw scores [Q, DEPTH]."""
+        gallery, calibration = state.gallery, state.calibration
+        if len(gallery) < DEPTH:
+            return None
+        read, calibrated, known = self._of_bank
+        if read is not gallery or calibrated is not calibration:
+            asked = calibration.asked
+            top = score_tiles(state.bank.texts[asked.rows], gallery, 'bank').best(DEPTH)[0]
+            known = asked.figures(top, len(gallery))
+            self._of_bank = gallery, calibration, known
+        return shift_of(queries, figures(best[:, :DEPTH]), known)
+
+    def _read(self, texts: Array, state: State) -> Tensor:
         queries = read_vectors(texts, 'texts', self.geometry)
-        check_width(queries, gallery.width, 'texts')
+        check_width(queries, state.width, 'texts')
         return queries.unit()
 
     def _check_additive(self) -> None:
@@ -442,27 +674,31 @@ class Debiaser:
             )
 
 
-def _changed(fitted: Optional[ItemBiases], scores: Tensor) -> Tensor:
+def _transformed(fitted: Optional[ItemBiases], scores: Tensor) -> Tensor:
     if fitted is None:
         return scores
     if scores.dim() != 2 or scores.shape[1] != len(fitted.items):
         raise ValueError(
             f'scores {list(scores.shape)} must be [queries, {len(fitted.items)}], the items fitted'
         )
-    return fitted.changed(scores)
+    return fitted.transform_scores(scores)
 
 
 def _named(ids: Optional[np.ndarray], places: Tensor, back: Any) -> Any:
     if ids is None:
         return back(places)
-    found = ids[places.numpy()]
-    if found.dtype == object or back(places) is not places:
-        return found
-    return torch.from_numpy(found)
+    named = ids[places.numpy()]
+    if named.dtype == object or back(places) is not places:
+        return named
+    return torch.from_numpy(named)
 
 
 def _asked_before(state: State, queries: Tensor) -> str:
     return '' if state.bank is None else asked_before(state.bank.texts, queries, 'texts that ask')
+
+
+def _unlike_bank(shift: Optional[Shift]) -> str:
+    return str(shift) if shift is not None and shift.noticed else ''
 
 
 def _check_calibration(calibration: Any, fitted: Optional[ItemBiases]) -> None:

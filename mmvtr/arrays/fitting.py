@@ -54,63 +54,55 @@ def fit_bank(
     takes = 'bank_marginals' in TRANSFORMS[chosen.transform].options
     if takes and chosen.options.get('bank_marginals') is None:
         chosen = chosen._replace(options=dict(chosen.options, bank_marginals=bank.weights))
-    return fit_scores(chosen, tiles, _beside(chosen.transform, bank, gallery))
+    return fit_scores(chosen, tiles, _extra_inputs(chosen.transform, bank, gallery))
 
 
 def fit_scores(
-    chosen: Choice, tiles: Tiles, beside: Mapping[str, Tensor | Tiles]
+    chosen: Choice, tiles: Tiles, extra_inputs: Mapping[str, Tensor | Tiles]
 ) -> tuple[Optional[ItemBiases], str]:
     """Return the biases fitted to a bank's scores (None = raw scores) and the reason.
 
     Args:
         chosen: the transform to fit.
         tiles: the scores [K, N] of the bank with the gallery.
-        beside: the other matrices that the transform reads.
+        extra_inputs: what the transform reads beside the bank.
     """
     if chosen.transform is None:
         return None, chosen.why
     if all(tiles.shape) and _all_alike(tiles):
         many = 'there is one item' if tiles.shape[1] == 1 else 'all items score alike with the bank'
         return None, f'raw: {many}: nothing to rank'
-    return fit_biases(chosen.transform, tiles, beside=beside, **chosen.options), chosen.why
+    return fit_biases(
+        chosen.transform, tiles, extra_inputs=extra_inputs, **chosen.options
+    ), chosen.why
 
 
 def further(fitted: ItemBiases, bank: Bank, items: Vectors) -> Tensor:
     """Return the biases of further items, float [n]; those of the gallery do not change."""
-    read = None
+    item_bank = None
     if 'item_bank' in TRANSFORMS[fitted.transform].reads:
-        read = bank_tiles(bank.items, items, 'item_bank')
-    return fitted.further(bank_tiles(bank.texts, items), read)
+        item_bank = bank_tiles(bank.items, items, 'item_bank')
+    return fitted.further(bank_tiles(bank.texts, items), item_bank)
 
 
-def extended(fitted: ItemBiases, new: Tensor, bank: Bank, gallery: Vectors) -> ItemBiases:
-    """Return the fitted biases with those of further items appended.
-
-    Args:
-        fitted: without the further items.
-        new: float [n], their biases.
-        bank: the bank that all were fitted to.
-        gallery: all items, the further ones included.
-    """
-    fitted = fitted._replace(items=torch.cat([fitted.items, new.to(fitted.items)]))
-    if fitted.active is None:
-        return fitted
-    # Further items can become the best item of a bank query: the active set is computed again.
+def activated(fitted: ItemBiases, bank: Bank, gallery: Vectors) -> ItemBiases:
+    """Return a gated transform's biases with the active items of a changed gallery: other items can
+    become the best one of a bank query."""
     tiles = score_tiles(bank.texts, gallery, 'bank')
     active = torch.zeros(len(gallery), dtype=torch.bool)
     active[tiles.best(fitted.options['neighbours'])[1].flatten().cpu()] = True
     return fitted._replace(active=active)
 
 
-def _beside(transform: str, bank: Bank, items: Vectors) -> dict[str, Tiles]:
+def _extra_inputs(transform: str, bank: Bank, items: Vectors) -> dict[str, Tiles]:
     reads = TRANSFORMS[transform].reads
-    found = {}
+    inputs = {}
     if 'bank_gallery' in reads:
         seen = Vectors.of(bank.items, bank.geometry)
-        found['bank_gallery'] = bank_tiles(bank.texts, seen, 'bank_gallery')
+        inputs['bank_gallery'] = bank_tiles(bank.texts, seen, 'bank_gallery')
     if 'item_bank' in reads:
-        found['item_bank'] = bank_tiles(bank.items, items, 'item_bank')
-    return found
+        inputs['item_bank'] = bank_tiles(bank.items, items, 'item_bank')
+    return inputs
 
 
 def _all_alike(tiles: Tiles) -> bool:

@@ -11,13 +11,13 @@ from torch import Tensor
 from mmvtr.arrays.inputs import Vectors, check_width, read_ids, read_vectors, score_tiles
 from mmvtr.arrays.tokens import pooled
 from mmvtr.functional.metrics.hubness import hub_breadth
-from mmvtr.functional.similarities.tiles import Tiles, reach
+from mmvtr.functional.similarities.tiles import Tiles, score_gap
 
 #: Most queries read, and the fewest queries or items from which anything is reported.
 MOST, LEAST = 512, 50
 #: Clusters of queries, and rounds of k-means.
 CLUSTERS, ROUNDS = 8, 20
-#: Temperature of the relative masses, as a share of the reach.
+#: Temperature of the relative masses, as a share of the score gap.
 SHARE = 0.2
 #: Length of a list as a share of the gallery, and the longest list.
 LENGTH, LONGEST = 0.02, 10
@@ -46,7 +46,7 @@ class HubReport(NamedTuple):
 
     Attributes:
         share: float64 [N], share of the queries that have an item among their k best.
-        mass: float64 [N], relative mass at temperature .2 of the reach; 1 = a fair share.
+        mass: float64 [N], relative mass at temperature .2 of the score gap; 1 = a fair share.
         breadth: float64 [N], median of the share over the clusters.
         suspects: items with a breadth of .1 or more, the broadest first.
         k: length of the lists.
@@ -61,13 +61,13 @@ class HubReport(NamedTuple):
     queries: int
 
     def __str__(self) -> str:
-        said = [f'{len(self.suspects)} of {len(self.share)} items look made to be found']
-        for one in self.suspects:
-            said.append(
-                f'{one.id}: in the first {self.k} for {one.share:.0%} of {self.queries} queries, '
-                f'and for {one.breadth:.0%} in the median of {CLUSTERS} clusters'
+        lines = [f'{len(self.suspects)} of {len(self.share)} items look made to be found']
+        for suspect in self.suspects:
+            lines.append(
+                f'{suspect.id}: in the first {self.k} for {suspect.share:.0%} of {self.queries} '
+                f'queries, and for {suspect.breadth:.0%} in the median of {CLUSTERS} clusters'
             )
-        return '\n'.join(said)
+        return '\n'.join(lines)
 
 
 @torch.no_grad()
@@ -107,15 +107,15 @@ def hub_report(
     queries, gallery = read_vectors(texts, 'texts'), read_vectors(videos, 'videos')
     check_width(queries, gallery.width, 'texts')
     named = read_ids(ids, len(gallery))
-    for one, name in ((queries, 'texts'), (gallery, 'videos')):
-        if len(one) < LEAST:
-            raise ValueError(f'{len(one)} {name} are too few to tell hubs: at least {LEAST}')
-    asked = drawn(queries, seed)
-    held = asked.unit()
-    k, tiles = list_length(len(gallery)), score_tiles(held, gallery)
-    share, breadth = judged(_lists(tiles, k), held, len(gallery), seed)
-    found = named_suspects(share, breadth, named)
-    return HubReport(share, _mass(tiles), breadth, found, k, len(asked))
+    for rows, name in ((queries, 'texts'), (gallery, 'videos')):
+        if len(rows) < LEAST:
+            raise ValueError(f'{len(rows)} {name} are too few to tell hubs: at least {LEAST}')
+    sampled = drawn(queries, seed)
+    vectors = sampled.unit()
+    k, tiles = list_length(len(gallery)), score_tiles(vectors, gallery)
+    share, breadth = judged(_lists(tiles, k), vectors, len(gallery), seed)
+    suspected = named_suspects(share, breadth, named)
+    return HubReport(share, _mass(tiles), breadth, suspected, k, len(sampled))
 
 
 @torch.no_grad()
@@ -132,9 +132,9 @@ def suspects(
     """
     if min(len(queries), len(gallery)) < LEAST:
         return []
-    held = drawn(queries, seed).unit()
-    lists = _lists(score_tiles(held, gallery), list_length(len(gallery)))
-    return named_suspects(*judged(lists, pooled(held), len(gallery), seed), named)
+    vectors = drawn(queries, seed).unit()
+    lists = _lists(score_tiles(vectors, gallery), list_length(len(gallery)))
+    return named_suspects(*judged(lists, pooled(vectors), len(gallery), seed), named)
 
 
 def drawn(queries: Vectors, seed: int) -> Vectors:
@@ -215,8 +215,8 @@ def named_suspects(share: Tensor, breadth: Tensor, named: Optional[Sequence[Any]
 
 
 def _mass(tiles: Tiles) -> Tensor:
-    """Return each item's relative mass at a share of the reach, float64 [N]; ones if all tie."""
-    temperature = SHARE * reach(tiles)
+    """Return each item's relative mass at :data:`SHARE`, float64 [N]; ones if all tie."""
+    temperature = SHARE * score_gap(tiles)
     if not temperature > 0:
         return torch.ones(tiles.shape[1], dtype=torch.float64)
     log_sums = None

@@ -12,7 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from mmvtr.arrays.sources import is_source, read_rows
 from mmvtr.arrays.tokens import SIDES, late_pairs, late_products, read_mask
+from mmvtr.arrays.vectors import Part, Vectors, float32, writable
 from mmvtr.functional.similarities.distinct import row_groups
 from mmvtr.functional.similarities.tiles import ENTRIES, GPU_ENTRIES, Tiles, tile_width
 from mmvtr.functional.values import CONVERSIONS, refuse_unreadable
@@ -35,67 +37,6 @@ MATRICES = {
     'pandas': '{}.to_numpy(dtype="float32")',
     'pyarrow': 'numpy.stack({}.to_numpy(zero_copy_only=False))',
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Vectors:
-    """Rows of one or more arrays, which are never copied as a whole.
-
-    Attributes:
-        arrays: numpy or torch, each float [N, D], or [N, L, D] for tokens; may be memory-mapped.
-        lengths: for each array float32 [N] or [N, L], the divisors of its rows; ones for inner
-            products, infinite at padding.
-        geometry: of the scores.
-        weights: for each array float32 [N, L], the weights of the tokens; empty for single vectors.
-    """
-
-    arrays: tuple[Any, ...]
-    lengths: tuple[Tensor, ...]
-    geometry: Geometry = 'cosine'
-    weights: tuple[Tensor, ...] = ()
-
-    @classmethod
-    def of(cls, rows: Tensor, geometry: Geometry = 'cosine') -> Vectors:
-        """Return rows that are not normalised further, float32 [N, D] or [N, L, D + 1]."""
-        return cls((rows,), (torch.ones(rows.shape[:-1]),), geometry)
-
-    def __len__(self) -> int:
-        return sum(len(x) for x in self.lengths)
-
-    @property
-    def width(self) -> int:
-        return self.arrays[0].shape[-1]
-
-    def __add__(self, other: Vectors) -> Vectors:
-        weights = (*self.weights, *other.weights)
-        both = (*self.arrays, *other.arrays), (*self.lengths, *other.lengths)
-        return Vectors(*both, self.geometry, weights)
-
-    def unit(self, part: slice | Tensor = slice(None)) -> Tensor:
-        """Return rows divided by their lengths, float32 [n, D], or [n, L, D + 1] for tokens."""
-        if len(self.arrays) == 1:
-            return self._divided(0, part)
-        if isinstance(part, Tensor):
-            return torch.cat([self.unit(slice(i, i + 1)) for i in part.tolist()])
-        first, last, _ = part.indices(len(self))
-        found, start = [], 0
-        for number, lengths in enumerate(self.lengths):
-            begin, end = max(first - start, 0), min(last - start, len(lengths))
-            if begin < end:
-                found.append(self._divided(number, slice(begin, end)))
-            start += len(lengths)
-        if self.weights:
-            longest = max((x.shape[1] for x in found), default=0)
-            found = [pad(x, (0, 0, 0, longest - x.shape[1])) for x in found]
-        return torch.cat(found) if found else torch.empty(0, self.width)
-
-    def _divided(self, number: int, part: slice | Tensor) -> Tensor:
-        rows = _float32(self.arrays[number], part)
-        length = self.lengths[number][part][..., None].to(rows.device)
-        if not self.weights:
-            return rows / length
-        unit = torch.where(length.isfinite(), rows / length, 0)
-        return torch.cat([unit, self.weights[number][part][..., None].to(unit)], dim=-1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,11 +100,15 @@ def read_vectors(array: Any, name: str, geometry: Geometry = 'cosine') -> Vector
         ValueError: not a matrix, empty, not numbers; a row that is not finite, is all zeros, or has
             a length that float32 cannot hold (the message gives its number).
     """
-    weights = ()
+    weights = None
     if geometry in SIDES:
-        mask, weight = read_mask(array, name, geometry)
-        array, weights = array.vectors, (weight,)
+        mask, weights = read_mask(array, name, geometry)
+        array = array.vectors
     refuse_unreadable(array, name)
+    if getattr(getattr(array, 'dtype', None), 'name', None) == 'bfloat16':  # of ml_dtypes
+        array = torch.from_numpy(writable(array.view(np.int16))).view(torch.bfloat16)
+    elif isinstance(array, np.ndarray):
+        array = writable(np.asarray(array))  # once: slices of a memory-mapped file are slow
     if not isinstance(array, (np.ndarray, Tensor)):
         kind = type(array)
         how = MATRICES.get(kind.__module__.split('.')[0])
@@ -171,7 +116,7 @@ def read_vectors(array: Any, name: str, geometry: Geometry = 'cosine') -> Vector
         raise TypeError(
             f'{name} must be a numpy array or a torch tensor, not {kind.__name__}{hint}'
         )
-    if not weights and (len(array.shape) != 2 or 0 in array.shape):
+    if weights is None and (len(array.shape) != 2 or 0 in array.shape):
         raise ValueError(f'{name} {list(array.shape)} must be [rows, width], none of them 0')
     _refuse_other_types(array, name)
     step = max(1, CHECKED // math.prod(array.shape[1:]))
@@ -179,10 +124,10 @@ def read_vectors(array: Any, name: str, geometry: Geometry = 'cosine') -> Vector
     lengths = torch.ones(*array.shape[:-1])
     for start in range(0, len(array), step):
         part = slice(start, start + step)
-        found = _float32(array, part).double().norm(dim=-1).cpu()
-        if weights:
+        found = float32(array, part).double().norm(dim=-1).cpu()
+        if weights is not None:
             found = found.masked_fill(~mask[part], torch.inf)
-        padding = ~mask[part] if weights else torch.zeros_like(found, dtype=torch.bool)
+        padding = ~mask[part] if weights is not None else torch.zeros_like(found, dtype=torch.bool)
         low, high = LENGTHS_READ[geometry == 'inner_product']
         right = (found >= low) & (found <= high) | padding
         wrong = ~(right | (found == 0)) if geometry == 'inner_product' else ~right
@@ -193,7 +138,32 @@ def read_vectors(array: Any, name: str, geometry: Geometry = 'cosine') -> Vector
             raise ValueError(f'{name}: {where} {said}')
         if geometry != 'inner_product':
             lengths[part] = found.float()
-    return Vectors((array,), (lengths,), geometry, weights)
+    return Vectors((Part(array, lengths, weights),), geometry)
+
+
+def read_items(videos: Any, ids: Any, geometry: Geometry) -> tuple[Vectors, Optional[np.ndarray]]:
+    """Return items and their ids after checking them.
+
+    Args:
+        videos: see :func:`read_vectors`, or a source of :func:`.read_rows`.
+        ids: one id an item; default those of the source, else None = row numbers.
+        geometry: of the scores.
+
+    Raises:
+        FileNotFoundError, ImportError, TypeError, ValueError: see :func:`read_vectors`,
+            :func:`read_ids` and :func:`.read_rows`.
+    """
+    arrays = videos
+    if is_source(videos):
+        arrays, named = read_rows(videos)
+        ids = named if ids is None else ids
+    if not isinstance(arrays, tuple):
+        arrays = (arrays,)
+    gallery, *more = (read_vectors(one, 'videos', geometry) for one in arrays)
+    for one in more:
+        check_width(one, gallery.width, 'further videos')
+        gallery = gallery + one
+    return gallery, read_ids(ids, len(gallery))
 
 
 def why_unread(row: Any, geometry: Geometry) -> str:
@@ -225,7 +195,8 @@ def read_bank(bank: Any, width: Optional[int], geometry: Geometry = 'cosine') ->
 
     Args:
         bank: float [B, D], or a tuple or list of two such arrays, the second of which may be None;
-            or a :class:`Bank`.
+            or a :class:`Bank`.  Arrays may be sources of :func:`.read_rows`; a list of sources
+            is one array.
         width: D; None = the width of the texts.
         geometry: of the scores.
 
@@ -238,13 +209,15 @@ def read_bank(bank: Any, width: Optional[int], geometry: Geometry = 'cosine') ->
         if width not in (None, held):
             raise ValueError(f'bank texts have width {held}, the videos {width}')
         return bank
+    if is_source(bank):
+        bank = _whole(bank)
     if isinstance(bank, list) and not any(isinstance(x, (np.ndarray, Tensor)) for x in bank):
         read_vectors(bank, 'bank texts')  # its error says how to convert a list
     if not isinstance(bank, (tuple, list)):
         bank = (bank, None)
     if len(bank) != 2:
         raise ValueError(f'a bank must be texts or (texts, videos), not {len(bank)} arrays')
-    texts, videos = bank
+    texts, videos = (_whole(x) if is_source(x) else x for x in bank)
     if texts is None:
         raise ValueError('the bank has videos only: it needs texts, queries seen before')
     width = read_vectors(texts, 'bank texts', geometry).width if width is None else width
@@ -324,6 +297,26 @@ def read_ids(ids: Any, items: int) -> Optional[np.ndarray]:
     return named
 
 
+def as_rows(rows: Any) -> Any:
+    """Return rows as an index of tensors: a slice, row numbers [n] or bool [N]; None = all.
+
+    Raises:
+        TypeError: neither.
+
+    Example:
+        ::
+
+            >>> as_rows([2, 0])
+            tensor([2, 0])
+    """
+    if rows is None or isinstance(rows, slice):
+        return slice(None) if rows is None else rows
+    found = rows if isinstance(rows, Tensor) else torch.from_numpy(np.array(rows))
+    if found.dim() != 1 or found.is_floating_point():
+        raise TypeError(f'rows must be a slice, row numbers or bool, not {found.dtype}')
+    return found.cpu()
+
+
 def in_order(values: Any, name: str) -> list[Any]:
     """Return the values of a sequence: row i belongs to item i.
 
@@ -363,7 +356,7 @@ def in_order(values: Any, name: str) -> list[Any]:
 def score_tiles(queries: Tensor, gallery: Vectors, name: str = 'scores') -> Tiles:
     """Return tiles of the scores of all queries with all items, float32 [Q, N].
 
-    A tile is bounded by its scores and by the vectors that it reads: 16 MiB of either, on a GPU
+    A tile is bounded by its scores, and by the tokens that it reads: 16 MiB of either, on a GPU
     128 MiB.
 
     Args:
@@ -371,12 +364,11 @@ def score_tiles(queries: Tensor, gallery: Vectors, name: str = 'scores') -> Tile
         gallery: N items.
         name: name of the matrix in errors.
     """
-    floats = gallery.width * (gallery.arrays[0].shape[1] if queries.dim() == 3 else 1)
-    own = ENTRIES if queries.device.type == 'cpu' else GPU_ENTRIES
+    read = gallery.width * gallery.parts[0].array.shape[1] if queries.dim() == 3 else 1
     return Tiles(
         (len(queries), len(gallery)),
-        lambda part: products(queries, gallery.unit(part), gallery.geometry),
-        tile_width(max(len(queries), floats), own),
+        lambda part: gallery.products(queries, part),
+        tile_width(max(len(queries), read), _entries(queries)),
         name,
     )
 
@@ -387,6 +379,7 @@ def bank_tiles(queries: Tensor, gallery: Vectors, name: str = 'bank') -> Tiles:
     tiles = score_tiles(queries, gallery, name)
     if queries.dim() == 3:
         return tiles
+    width = tile_width(max(len(queries), gallery.width), _entries(queries))
     aligned = pad(queries, (0, 0, 0, -len(queries) % LINE))
 
     def columns(part: slice) -> Tensor:
@@ -394,7 +387,7 @@ def bank_tiles(queries: Tensor, gallery: Vectors, name: str = 'bank') -> Tiles:
             scores = gallery.unit(part).to(queries.device) @ aligned.t()
         return scores[:, : len(queries)].t()
 
-    return tiles._replace(columns=columns)
+    return tiles._replace(columns=columns, width=width)
 
 
 def products(queries: Tensor, items: Tensor, geometry: Geometry = 'cosine') -> Tensor:
@@ -413,6 +406,16 @@ def own_products(queries: Tensor, items: Tensor, geometry: Geometry = 'cosine') 
     return (queries * items).sum(1)
 
 
+def _entries(queries: Tensor) -> int:
+    return ENTRIES if queries.device.type == 'cpu' else GPU_ENTRIES
+
+
+def _whole(source: Any) -> np.ndarray:
+    """Return the vectors of a source in one array."""
+    found = read_rows(source).vectors
+    return np.concatenate(found) if isinstance(found, tuple) else found
+
+
 def _first(group: Tensor) -> Tensor:
     """Return the positions of the first row of each group, in order."""
     return torch.from_numpy(np.unique(group.numpy(), return_index=True)[1])
@@ -425,12 +428,3 @@ def _refuse_other_types(array: Any, name: str) -> None:
         numbers = array.dtype.kind in 'fiu'
     if not numbers:
         raise ValueError(f'{name} must hold real numbers, not {array.dtype}')
-
-
-def _float32(array: Any, rows: Any) -> Tensor:
-    if isinstance(array, Tensor):
-        return array[rows].detach().float()
-    if isinstance(rows, Tensor):
-        rows = rows.numpy()
-    with np.errstate(over='ignore'):  # what float32 does not hold is refused by its length
-        return torch.from_numpy(np.array(array[rows], dtype=np.float32))

@@ -11,7 +11,7 @@ from mmvtr.functional.uncertainty.calibration import Calibration
 
 
 def fit(
-    videos: Optional[Array],
+    videos: Any,
     bank: Any = None,
     transform: Optional[str] = 'auto',
     *,
@@ -23,10 +23,13 @@ def fit(
     """Return a gallery fitted to a bank of queries, which corrects the ranks of hubs.
 
     Args:
-        videos: numpy or torch, float [N, D]; may be memory-mapped, and is not copied; None: the
-            gallery is given later, and the bank is kept for it.
-        bank: queries seen before, float [B, D], or ``(texts, videos)``, row i of both one pair.
-            Training captions are a bank; the test queries themselves are not (transductive).
+        videos: numpy or torch, float [N, D]; may be memory-mapped, and is not copied; or a file or
+            table (:func:`mmvtr.arrays.read_rows`).  None: the gallery is given later, and the bank
+            is kept for it.
+        bank: queries seen before, float [B, D], or a file or table of them.  With their own items,
+            ``(texts, videos)``, row i of both one pair, transforms are tried and P(right) can be
+            calibrated.  Training captions are a bank; the test queries themselves are not
+            (transductive).
         transform: ``'auto'``, None = raw, or a transform's name, see :class:`Debiaser`.
         ids: ids of the videos.
         geometry: ``'cosine'`` or ``'inner_product'``; ``'maxsim'``, ``'maxsim_of_items'`` or

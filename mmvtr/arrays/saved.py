@@ -1,7 +1,8 @@
 """A fitted Debiaser on disk: ``debiaser.json`` and ``debiaser.safetensors``, which hold no code.
 
 The gallery is not written: it may be larger than memory, and belongs to the user.  To recognise it,
-each row's length and its product with one fixed vector are written.
+each row's length and its product with one fixed vector are written.  A gallery with ids is matched
+by them, so its rows may come in another order.
 """
 
 from __future__ import annotations
@@ -14,22 +15,31 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mmvtr.arrays.inputs import GEOMETRIES, Bank, Vectors, read_ids, read_vectors
-from mmvtr.arrays.list_chances import LENGTHS, ListChances
-from mmvtr.arrays.state import State
+from mmvtr.arrays.generations import Generations
+from mmvtr.arrays.inputs import GEOMETRIES, Bank, Vectors, read_ids, read_items
+from mmvtr.arrays.shift import Asked
+from mmvtr.arrays.state import Absent, State
+from mmvtr.arrays.tokens import SIDES
+from mmvtr.arrays.topk_probabilities import LENGTHS, TopKProbabilities
+from mmvtr.errors import UserError
 from mmvtr.functional.transforms.item_biases import ItemBiases
-from mmvtr.functional.transforms.transform_table import OF_BANK
+from mmvtr.functional.transforms.transform import renamed
+from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS
 
-#: Version of the layout; files of another version are refused.
-VERSION = 1
+#: Version of the layout, and the versions that are read; others are refused.
+VERSION, READ = 2, (1, 2)
 FACTS, TENSORS = 'debiaser.json', 'debiaser.safetensors'
 #: Fields of the json file.
 FIELDS = {
     'version', 'transform', 'geometry', 'seed', 'options', 'why', 'fitted', 'ids', 'given',
-    'temperature', 'content',
+    'temperature', 'content', 'width', 'generations',
 }  # fmt: skip
+#: Those that files of version 1 lack, and their values there.
+LATER = dict(width=None, generations=None)
 #: Tensors of a calibration of lists.
-CHANCES = ('lines', 'shares', 'right', 'levels')
+CALIBRATION = ('lines', 'shares', 'right', 'levels')
+#: Its numbers, which older files lack: depth, items, most.
+NUMBERS = ('depth', 'calibrated', 'most')
 #: Prefix of tensors among the options that were asked for.
 ASKED = 'asked.'
 #: Relative difference allowed between two readings of one row.
@@ -46,30 +56,27 @@ def save(debiaser: Any, folder: Union[str, Path]) -> None:
     from mmvtr.storage import naming, write_tensors, write_text  # imports safetensors
 
     folder = Path(folder)
-    held = content_of(debiaser)
-    if debiaser._state.gallery is not None:
-        held['gallery'] = _traces(debiaser._state.gallery)
-    text = text_of(debiaser, held)
+    tensors, state = content_of(debiaser), debiaser._state
+    if state.gallery is not None:
+        tensors['gallery'] = traces(state.gallery)
+    elif state.absent is not None:
+        tensors['gallery'] = state.absent.traces
+    text = text_of(debiaser, tensors)
     with naming(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    write_tensors(held, folder / TENSORS)
+    write_tensors(tensors, folder / TENSORS)
     write_text(folder / FACTS, text + '\n')
 
 
-def load(kind: type, folder: Union[str, Path], videos: Any, ids: Any = None) -> Any:
+def load(kind: type, folder: Union[str, Path], videos: Any = None, ids: Any = None) -> Any:
     """Return the Debiaser that :func:`save` wrote.
 
     Args:
         kind: the class Debiaser.
-        folder: the folder that was written.
-        videos: the same gallery, float [N, D], added items included; for a bank saved without a
-            gallery, any gallery of its width.
-        ids: their ids; default the saved ones.
+        folder, videos, ids: see :meth:`mmvtr.arrays.Debiaser.load`.
 
     Raises:
-        FileNotFoundError: the folder does not exist.
-        RuntimeError: a file that is damaged, cut, of another version, or of another Debiaser.
-        ValueError: another gallery (names the first row that differs); ids that do not fit.
+        FileNotFoundError, RuntimeError, ValueError: see :meth:`mmvtr.arrays.Debiaser.load`.
     """
     folder = Path(folder)
     path = folder / FACTS
@@ -78,36 +85,69 @@ def load(kind: type, folder: Union[str, Path], videos: Any, ids: Any = None) -> 
     facts = facts_of(path.read_bytes(), path)
     from mmvtr.storage import read_tensors
 
-    held = read_tensors(folder / TENSORS, kind='debiaser')
-    made = restored(kind, facts, held, folder)
-    if 'gallery' not in held:
+    tensors = read_tensors(folder / TENSORS, kind='debiaser')
+    debiaser = restored(kind, facts, tensors, folder)
+    if 'gallery' not in tensors:
         if facts['fitted'] is not None:
-            raise RuntimeError(
+            raise UserError(
                 f'{folder} was fitted to a gallery, and holds no digest by which to recognise it'
             )
-        return made.fit(videos, made.bank_, ids=ids)
-    gallery = read_vectors(videos, 'videos', facts['geometry'])
-    _check_gallery(gallery, held['gallery'], folder)
-    named = read_ids(facts['ids'] if ids is None else ids, len(gallery))
-    made._state = made._state._replace(gallery=gallery, ids=named)
-    return made
+        return debiaser if videos is None else debiaser.fit(videos, debiaser.bank_, ids=ids)
+    if videos is not None:
+        gallery, named = read_items(videos, ids, facts['geometry'])
+        debiaser._state = _attached(debiaser._state, gallery, named, folder)
+    return debiaser
+
+
+def _attached(state: State, gallery: Vectors, named: Optional[np.ndarray], folder: Path) -> State:
+    """Return a state read from a folder with its gallery, in the order of the gallery."""
+    known = state.absent.traces
+    if state.ids is None or named is None:
+        check_gallery(gallery, known, folder)
+        named = state.ids if named is None else named
+        return state._replace(gallery=gallery, ids=named, absent=None)
+    there = {*state.ids.tolist()}
+    new = [x for x in named.tolist() if x not in there]
+    lost = [*there.difference(named.tolist())]
+    for some, said in ((new, 'are not among those saved'), (lost, 'are missing')):
+        if some:
+            raise ValueError(
+                f'{folder} was fitted to {len(there)} videos: {len(some)} ids {said}, such as '
+                f'{str(some[0])[:80]!r}: load(folder) alone, then add() or remove() them'
+            )
+    rows = state.rows_of(named)
+    check_gallery(gallery, known[rows], folder)
+    fitted = state.fitted
+    if fitted is not None:
+        active = None if fitted.active is None else fitted.active[rows]
+        fitted = fitted._replace(items=fitted.items[rows], active=active)
+    made = state.generations._replace(rows=state.generations.rows[rows])
+    found = dict(gallery=gallery, ids=named, fitted=fitted, generations=made, absent=None)
+    return state._replace(**found)
 
 
 def content_of(debiaser: Any) -> dict[str, Tensor]:
     """Return the tensors of a fitted Debiaser by name, without its gallery."""
-    _, _, bank, fitted, chances, _ = debiaser._state
+    state = debiaser._state
+    bank, fitted, calibration = state.bank, state.fitted, state.calibration
     tensors: dict[str, Optional[Tensor]] = {
         ASKED + name: x for name, x in debiaser.options.items() if isinstance(x, Tensor)
     }
     if fitted is not None:
         tensors.update(items=fitted.items, active=fitted.active, rows=fitted.rows)
         tensors['bank_marginals'] = fitted.options.get('bank_marginals')
+    if len(state.generations.rows):
+        tensors['generations'] = state.generations.rows
     if bank is not None:
         tensors.update(texts=bank.texts, bank_items=bank.items, pairs=bank.pairs)
         tensors['counts'] = bank.counts
-    if chances is not None:
-        tensors.update({name: getattr(chances, name) for name in CHANCES})
-        tensors.update(depth=torch.tensor(chances.depth), calibrated=torch.tensor(chances.items))
+    if calibration is not None:
+        tensors.update({name: getattr(calibration, name) for name in CALIBRATION})
+        numbers = (calibration.depth, calibration.items, calibration.most)
+        tensors.update(zip(NUMBERS, map(torch.tensor, numbers)))
+        if calibration.asked is not None:
+            tensors.update(asked_rows=calibration.asked.rows, asked_own=calibration.asked.own)
+            tensors['asked_items'] = torch.tensor(calibration.asked.items)
     return {name: x for name, x in tensors.items() if x is not None}
 
 
@@ -117,23 +157,26 @@ def text_of(debiaser: Any, held: dict[str, Tensor]) -> str:
     Raises:
         TypeError: ids other than texts and numbers.
     """
-    _, ids, bank, fitted, chances, why = debiaser._state
-    told = None
+    state = debiaser._state
+    ids, bank, fitted, calibration = state.ids, state.bank, state.fitted, state.calibration
+    fit = None
     if fitted is not None:
         plain = {k: x for k, x in fitted.options.items() if not isinstance(x, Tensor)}
-        told = dict(transform=fitted.transform, options=plain, shift=fitted.shift)
+        fit = dict(transform=fitted.transform, options=plain, shift=fitted.shift)
     facts = dict(
         version=VERSION,
         transform=debiaser.transform,
         geometry=debiaser.geometry,
         seed=debiaser.seed,
         options={k: x for k, x in debiaser.options.items() if not isinstance(x, Tensor)},
-        why=why,
-        fitted=told,
+        why=state.why,
+        fitted=fit,
         ids=None if ids is None else _plain_ids(ids),
         given=None if bank is None else bank.given,
-        temperature=None if chances is None else chances.temperature,
+        temperature=None if calibration is None else calibration.temperature,
         content={name: list(x.shape) for name, x in held.items()},
+        width=state.width,
+        generations=[*state.generations[1:]],
     )
     return json.dumps(facts, indent=1)
 
@@ -160,20 +203,21 @@ def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: 
         RuntimeError: facts and tensors of different Debiasers.
     """
     if {name: list(x.shape) for name, x in held.items()} != facts['content']:
-        raise RuntimeError(
-            f'{where}: its description and its tensors do not belong to one Debiaser'
-        )
+        raise UserError(f'{where}: its description and its tensors do not belong to one Debiaser')
     asked = {name.removeprefix(ASKED): x for name, x in held.items() if name.startswith(ASKED)}
+    asked = renamed({**facts['options'], **asked})
     how = dict(geometry=facts['geometry'], seed=facts['seed'])
-    made = kind(facts['transform'], **how, **facts['options'], **asked)
-    bank = fitted = chances = None
+    made = kind(facts['transform'], **how, **asked)
+    bank = fitted = calibration = None
     if 'texts' in held:
         own = (held.get('bank_items'), held.get('pairs'))
         bank = Bank(held['texts'], facts['given'], *own, facts['geometry'], held.get('counts'))
     if facts['fitted'] is not None:
-        options = dict(facts['fitted']['options'])
+        options = renamed(facts['fitted']['options'])
         if 'bank_marginals' in held:
             options['bank_marginals'] = held['bank_marginals']
+        known = TRANSFORMS[facts['fitted']['transform']].options
+        options = {name: options[name] for name in known if name in options}
         fitted = ItemBiases(
             facts['fitted']['transform'],
             options,
@@ -184,10 +228,30 @@ def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: 
         )
     if facts['temperature'] is not None:
         if len(held['lines']) != len(LENGTHS):
-            raise RuntimeError(f'{where} was calibrated by another version: calibrate it again')
-        numbers = (int(held.get(name, 0)) for name in ('depth', 'calibrated'))
-        chances = ListChances(facts['temperature'], *(held[name] for name in CHANCES), *numbers)
-    made._state = State(bank=bank, fitted=fitted, calibration=chances, why=facts['why'])
+            raise UserError(f'{where} was calibrated by another version: calibrate it again')
+        numbers = (int(held.get(name, 0)) for name in NUMBERS)
+        calibration = TopKProbabilities(
+            facts['temperature'], *(held[name] for name in CALIBRATION), *numbers
+        )
+        if 'asked_rows' in held:
+            asked = Asked(held['asked_rows'], held['asked_own'], int(held['asked_items']))
+            calibration = calibration._replace(asked=asked)
+    traces, absent = held.get('gallery'), None
+    count = 0 if traces is None else len(traces)
+    if facts['generations'] is None:
+        made_by = Generations().refitted(count)
+        if calibration is not None:
+            made_by = made_by.recalibrated(True)
+    else:
+        rows = held.get('generations', torch.zeros(0, dtype=torch.int64))
+        made_by = Generations(rows, *facts['generations'])
+    width = facts['width']
+    if traces is not None:
+        if width is None and bank is not None:
+            width = bank.texts.shape[-1] - (bank.geometry in SIDES)
+        absent = Absent(traces, width)
+    ids = read_ids(facts['ids'], count)
+    made._state = State(None, ids, bank, fitted, calibration, facts['why'], made_by, absent)
     return made
 
 
@@ -204,22 +268,24 @@ def facts_of(raw: bytes, path: Path) -> dict[str, Any]:
     try:
         facts = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise RuntimeError(f'{path} is damaged or cut: {error}') from error
+        raise UserError(f'{path} is damaged or cut: {error}') from error
     version = facts.get('version') if isinstance(facts, dict) else None
-    if version != VERSION:
-        raise RuntimeError(f'{path} is of version {str(version)[:20]!r}, this reads {VERSION}')
+    if version not in READ:
+        raise UserError(f'{path} is of version {str(version)[:20]!r}, this reads {VERSION}')
+    if version == 1:
+        facts = {**LATER, **facts}
     if {*facts} != FIELDS:
         wrong = sorted({*facts} ^ FIELDS)[:4]
-        raise RuntimeError(f'{path} is not a Debiaser of version {VERSION}: fields {wrong} differ')
+        raise UserError(f'{path} is not a Debiaser of version {VERSION}: fields {wrong} differ')
     of_fitted = (facts['fitted'] or dict(transform=None)).get('transform')
     if facts['transform'] not in ('auto', None, *OF_BANK) or of_fitted not in (None, *OF_BANK):
-        raise RuntimeError(f'{path} names an unknown transform, {str(facts["transform"])[:80]!r}')
+        raise UserError(f'{path} names an unknown transform, {str(facts["transform"])[:80]!r}')
     if facts['geometry'] not in GEOMETRIES:
-        raise RuntimeError(f'{path} names an unknown geometry, {str(facts["geometry"])[:80]!r}')
+        raise UserError(f'{path} names an unknown geometry, {str(facts["geometry"])[:80]!r}')
     return facts
 
 
-def _traces(gallery: Vectors) -> Tensor:
+def traces(gallery: Vectors) -> Tensor:
     """Return a fingerprint of each row, float32 [N, 2]: length, product with a fixed vector."""
     probe = np.random.default_rng(0).normal(size=gallery.width) / gallery.width**0.5
     probe = torch.from_numpy(probe.astype(np.float32))
@@ -230,16 +296,17 @@ def _traces(gallery: Vectors) -> Tensor:
             rows = (rows[..., :-1] * rows[..., -1:]).sum(1)
         parts.append(torch.stack([rows.norm(dim=1), rows @ probe], dim=1))
     found = torch.cat(parts)
-    if gallery.weights:
+    if gallery.weighted:
         return found
-    found[:, 0] *= torch.cat([x.cpu() for x in gallery.lengths])
+    found[:, 0] *= gallery.lengths
     return found
 
 
-def _check_gallery(gallery: Vectors, known: Tensor, folder: Path) -> None:
+def check_gallery(gallery: Vectors, known: Tensor, folder: Any) -> None:
+    """Raise ValueError unless vectors are those whose :func:`traces` are known, float32 [N, 2]."""
     if len(gallery) != len(known):
         raise ValueError(f'{folder} was fitted to {len(known)} videos, not {len(gallery)}')
-    wrong = ~torch.isclose(_traces(gallery), known, rtol=CLOSE, atol=CLOSE).all(1)
+    wrong = ~torch.isclose(traces(gallery), known, rtol=CLOSE, atol=CLOSE).all(1)
     if wrong.any():
         raise ValueError(
             f'{folder} was fitted to another gallery: {int(wrong.sum())} of {len(known)} videos '

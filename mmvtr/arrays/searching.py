@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.arrays.hubs import Suspect
+from mmvtr.arrays.shift import Shift
 from mmvtr.functional.metrics.hubness import skewness
 from mmvtr.functional.similarities.tiles import Tiles, top_of_rows
 from mmvtr.functional.transforms.item_biases import ItemBiases
@@ -19,31 +20,66 @@ from mmvtr.functional.transforms.transform_table import TRANSFORMS
 Array = Union[np.ndarray, Tensor]
 
 
-@dataclasses.dataclass(frozen=True)
 class Hubs:
-    """How unevenly items are found, in the top-k lists before and after the transform.
+    """How unevenly items are found, in the top-k lists before and after the transform; computed
+    when first read.
 
-    Attributes:
-        raw, debiased: skewness of the number of lists that an item is in; 0 = even, above 1.5 hubs.
-        most_raw, most_debiased: number of lists that contain the most frequent item.
-        never_raw, never_debiased: share of the items that are in no list, in [0, 1].
+    Args:
+        lists: int64 [Q, k] each, the lists before and after.
+        items: N.
         look: finds the suspects from the bank and the gallery at the time of the call; None without
             a bank.
     """
 
-    raw: float
-    debiased: float
-    most_raw: int
-    most_debiased: int
-    never_raw: float
-    never_debiased: float
-    look: Optional[Callable[[], list[Suspect]]] = dataclasses.field(repr=False, compare=False)
+    def __init__(
+        self, lists: tuple[Tensor, Tensor], items: int, look: Optional[Callable[[], list[Suspect]]]
+    ) -> None:
+        self._lists, self._items, self._look = lists, items, look
+
+    @cached_property
+    def _counts(self) -> tuple[Tensor, Tensor]:
+        """Number of lists that each item is in."""
+        raw, debiased = (torch.bincount(x.flatten(), minlength=self._items) for x in self._lists)
+        return raw, debiased
+
+    @cached_property
+    def raw(self) -> float:
+        """Skewness of the number of lists that an item is in; 0 = even, above 1.5 hubs."""
+        return skewness(self._counts[0]).item()
+
+    @cached_property
+    def debiased(self) -> float:
+        """The same after the transform."""
+        return skewness(self._counts[1]).item()
+
+    @property
+    def most_raw(self) -> int:
+        """Number of lists that contain the most frequent item."""
+        return int(self._counts[0].max())
+
+    @property
+    def most_debiased(self) -> int:
+        """The same after the transform."""
+        return int(self._counts[1].max())
+
+    @property
+    def never_raw(self) -> float:
+        """Share of the items that are in no list, in [0, 1]."""
+        return (self._counts[0] == 0).double().mean().item()
+
+    @property
+    def never_debiased(self) -> float:
+        """The same after the transform."""
+        return (self._counts[1] == 0).double().mean().item()
 
     @cached_property
     def suspects(self) -> Optional[list[Suspect]]:
         """Items that look made to be found, from the bank's queries and raw scores
-        (:func:`mmvtr.hub_report`); None without a bank.  Computed when first read."""
-        return None if self.look is None else self.look()
+        (:func:`mmvtr.hub_report`); None without a bank."""
+        return None if self._look is None else self._look()
+
+    def __repr__(self) -> str:
+        return f'Hubs(raw={self.raw:.3g}, debiased={self.debiased:.3g})'
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -62,6 +98,8 @@ class Retrieved:
         transform: its name; None = raw.
         options: its options as numbers.
         why: a sentence that says what was chosen and why.
+        shift: how far the texts are from the bank's; None unless the Debiaser is calibrated and
+            there are 100 different texts.
     """
 
     ids: Any
@@ -73,22 +111,10 @@ class Retrieved:
     transform: Optional[str]
     options: dict[str, Any]
     why: str
+    shift: Optional[Shift] = None
 
     def __repr__(self) -> str:
         return f'Retrieved({list(self.ids.shape)}, {self.why[:80]!r})'
-
-
-def hubs_of(
-    raw: Tensor, debiased: Tensor, items: int, look: Optional[Callable[[], list[Suspect]]]
-) -> Hubs:
-    """Return the statistics of top-k lists [Q, k] before and after a transform, over N items."""
-    counts = [torch.bincount(x.flatten(), minlength=items) for x in (raw, debiased)]
-    values = (
-        [skewness(x).item() for x in counts],
-        [int(x.max()) for x in counts],
-        [(x == 0).double().mean().item() for x in counts],
-    )
-    return Hubs(*(one for pair in values for one in pair), look)
 
 
 def like(given: Any) -> Callable[[Tensor], Array]:
@@ -130,18 +156,18 @@ def ranked(
         temperature: divides the ranking scores in the log sums; None = no log sums.
 
     Returns:
-        Places by raw score [Q, k]; places, raw scores and ranking scores by ranking score [Q, k]
-        each; logsumexp of ranking scores / temperature [Q], or zeros.
+        Places and raw scores by raw score [Q, k] each; places, raw scores and ranking scores by
+        ranking score [Q, k] each; logsumexp of ranking scores / temperature [Q], or zeros.
     """
     if fitted is not None and TRANSFORMS[fitted.transform].form == 'row':
         whole = torch.cat([tile for _, tile in tiles.parts()], dim=1)
-        changed = fitted.changed(whole)
+        changed = fitted.transform_scores(whole)
         debiased, places = top_of_rows(changed, k)
         log_sums = changed.new_zeros(len(whole))
         if temperature is not None:
             log_sums = (changed.double() / temperature).logsumexp(1)
-        raw = top_of_rows(whole, k)[1]
-        return raw, places, whole.gather(1, places), debiased, log_sums
+        best, raw = top_of_rows(whole, k)
+        return raw, best, places, whole.gather(1, places), debiased, log_sums
     added = None if fitted is None else fitted.items.to(tiles.columns(slice(0, 1)))
     return one_pass(tiles, k, added, None if fitted is None else fitted.active, temperature)
 
@@ -168,13 +194,13 @@ def one_pass(
         active: bool [N]: biases are added only for queries whose best item is active; None = all.
     """
     raw = _Lists(k, temperature if added is None or active is not None else None)
-    found = raw if added is None else _Lists(k, temperature)
+    debiased = raw if added is None else _Lists(k, temperature)
     highest: Any = -torch.inf
     gate: Any = False
     for part, tile in tiles.parts():
         raw.add(tile, tile, part.start)
         if added is not None:
-            found.add(tile + added[part], tile, part.start)
+            debiased.add(tile + added[part], tile, part.start)
         if active is not None:
             first = tile.max(1)
             gated = active[part].to(tile.device)[first.indices]
@@ -183,8 +209,15 @@ def one_pass(
     if active is not None:
         as_they_are = ~gate
         for name in ('places', 'scores', 'order', 'log_sums'):
-            getattr(found, name)[as_they_are] = getattr(raw, name)[as_they_are]
-    return raw.places, found.places, found.scores, found.order, found.log_sums
+            getattr(debiased, name)[as_they_are] = getattr(raw, name)[as_they_are]
+    return (
+        raw.places,
+        raw.order,
+        debiased.places,
+        debiased.scores,
+        debiased.order,
+        debiased.log_sums,
+    )
 
 
 class _Lists:
@@ -203,8 +236,8 @@ class _Lists:
         if self._temperature is not None:
             sums = (order.double() / self._temperature).logsumexp(1)
         if self.order.dim() == 2:  # not the first
-            held = self.order, self.places, self.scores
-            both = [torch.cat(pair, dim=1) for pair in zip(held, new)]
+            before = self.order, self.places, self.scores
+            both = [torch.cat(pair, dim=1) for pair in zip(before, new)]
             kept = both[0].sort(dim=1, descending=True, stable=True).indices[:, : self._k]
             new = tuple(x.gather(1, kept) for x in both)
             if self._temperature is not None:

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from mmvtr.arrays.inputs import Bank, Vectors
-from mmvtr.arrays.list_chances import ListChances
+from mmvtr.arrays.generations import Generations
+from mmvtr.arrays.inputs import Bank, Vectors, read_ids
+from mmvtr.arrays.topk_probabilities import TopKProbabilities
 from mmvtr.functional.transforms.item_biases import ItemBiases
+
+
+class Absent(NamedTuple):
+    """A gallery whose vectors are not here.
+
+    Attributes:
+        traces: float32 [N, 2], by which its rows are recognised (:mod:`mmvtr.arrays.saved`).
+        width: of its vectors; None = not known, of a raw gallery saved by an older version.
+    """
+
+    traces: Tensor
+    width: Optional[int]
 
 
 class State(NamedTuple):
@@ -22,19 +37,43 @@ class State(NamedTuple):
         fitted: the biases; None = raw scores.
         calibration: P(right) of places in lists.
         why: what was chosen, and why.
+        generations: which change made each row.
+        absent: the gallery, if its vectors are not here.
     """
 
     gallery: Optional[Vectors] = None
     ids: Optional[np.ndarray] = None
     bank: Optional[Bank] = None
     fitted: Optional[ItemBiases] = None
-    calibration: Optional[ListChances] = None
+    calibration: Optional[TopKProbabilities] = None
     why: str = 'not fitted'
+    generations: Generations = Generations()
+    absent: Optional[Absent] = None
 
     @property
     def said(self) -> str:
         """What was chosen and why, and how many items the calibration has not seen."""
-        added = ''
-        if self.calibration is not None and self.gallery is not None:
-            added = self.calibration.added(len(self.gallery))
-        return '; '.join(filter(None, [self.why, added]))
+        return '; '.join(filter(None, [self.why, self.generations.uncalibrated]))
+
+    @property
+    def width(self) -> Optional[int]:
+        """Of the gallery's vectors; None = there is none."""
+        if self.gallery is not None:
+            return self.gallery.width
+        return None if self.absent is None else self.absent.width
+
+    def rows_of(self, ids: Any) -> Tensor:
+        """Return the rows of items, int64 [n].
+
+        Raises:
+            TypeError, ValueError: no sequence of ids; an id that is unknown or occurs twice; a
+                gallery without ids.
+        """
+        if self.ids is None:
+            raise ValueError('items are named by their ids, and none were given to fit(ids=)')
+        known = dict(zip(self.ids.tolist(), range(len(self.ids))))
+        asked = read_ids(ids, len(ids)).tolist()
+        for one in asked:
+            if one not in known:
+                raise ValueError(f'there is no item with the id {str(one)[:80]!r}')
+        return torch.tensor([known[one] for one in asked], dtype=torch.int64)

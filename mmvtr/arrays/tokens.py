@@ -59,11 +59,7 @@ class Tokens:
 
     def __getitem__(self, rows: Any) -> Tokens:
         """Return some of the items."""
-        return Tokens(*(None if x is None else x[rows] for x in (self.vectors, *self._beside)))
-
-    @property
-    def _beside(self) -> tuple[Any, Any]:
-        return self.mask, self.weights
+        return Tokens(*(None if x is None else x[rows] for x in vars(self).values()))
 
 
 def read_mask(tokens: Any, name: str, geometry: str) -> tuple[Tensor, Tensor]:
@@ -123,9 +119,9 @@ def late_products(queries: Tensor, items: Tensor, geometry: str) -> Tensor:
 
 def late_pairs(queries: Tensor, items: Tensor, geometry: str) -> Tensor:
     """Return the score of each query with the item of the same row, float [N]."""
-    own = torch.arange(len(items), device=items.device)[:, None]
-    read = _read(queries, items)
-    return paired_token_scores(**read, columns=own, side=SIDES[geometry])[:, 0]
+    columns = torch.arange(len(items), device=items.device)[:, None]
+    sides = _read(queries, items)
+    return paired_token_scores(**sides, columns=columns, side=SIDES[geometry])[:, 0]
 
 
 def pooled(rows: Tensor) -> Tensor:
@@ -138,22 +134,22 @@ def pooled(rows: Tensor) -> Tensor:
 
 def engine_items(rows: Tensor, biases: Tensor) -> list[np.ndarray]:
     """Return items for an engine with MaxSim, float32 [L_i, D + 1] each: tokens and the bias."""
-    found = []
+    arrays = []
     for row, bias in zip(rows, biases):
         tokens = row[_real(row), :-1]
-        found.append(torch.cat([tokens, bias.expand(len(tokens), 1).to(tokens)], 1).cpu().numpy())
-    return found
+        arrays.append(torch.cat([tokens, bias.expand(len(tokens), 1).to(tokens)], 1).cpu().numpy())
+    return arrays
 
 
 def engine_queries(rows: Tensor, share: float) -> list[np.ndarray]:
     """Return queries for these items: weighted tokens, and entries that sum to ``share``."""
-    found = []
+    arrays = []
     for row in rows:
         real = row[_real(row)]
         weight = real[:, -1:]
         last = weight.new_full((len(real), 1), share / len(real))
-        found.append(torch.cat([real[:, :-1] * weight, last], 1).cpu().numpy())
-    return found
+        arrays.append(torch.cat([real[:, :-1] * weight, last], 1).cpu().numpy())
+    return arrays
 
 
 def _tensor(x: Any) -> Tensor:

@@ -16,6 +16,7 @@ from mmengine.logging import MMLogger
 
 from mmvtr.datasets.annotation_files import read_lines
 from mmvtr.datasets.annotation_values import Place, problem, shown, wrong
+from mmvtr.functional.values import check_one_of
 from mmvtr.registry import TASK_UTILS
 from mmvtr.storage import write_atomically
 
@@ -53,8 +54,7 @@ class PairValues(NamedTuple):
         Raises:
             ValueError: repeated ids, another option, pairs of other ids, or no pair is left.
         """
-        if others not in ('raise', 'left_out'):
-            raise ValueError(f"others must be 'raise' or 'left_out', not {others!r}")
+        check_one_of(('raise', 'left_out'), others=others)
         rows, columns = _positions('text', text_ids), _positions('video', video_ids)
         t = np.array([rows.get(text, -1) for text in self.texts], dtype=np.int64)
         v = np.array([columns.get(video, -1) for video in self.videos], dtype=np.int64)
@@ -267,8 +267,7 @@ def finite(value: str, what: str, place: Place) -> float:
 
 def check_query(query: Any) -> None:
     """Raise ValueError unless it is 'text' or 'video'."""
-    if query not in ('text', 'video'):
-        raise ValueError(f"query must be 'text' or 'video', not {query!r}")
+    check_one_of(('text', 'video'), query=query)
 
 
 def fields_of(

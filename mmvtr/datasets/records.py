@@ -11,6 +11,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from mmvtr.datasets.annotation_values import Place, caption, problem, shown, string, unique
+from mmvtr.functional.values import check_one_of
 
 Records = list[dict[str, Any]]
 Unit = Literal['frames', 'seconds']
@@ -43,8 +44,7 @@ def lengths(videos: Records, unit: Unit, name: str) -> np.ndarray:
     Raises:
         ValueError: another unit, or a video of unknown length (names its id).
     """
-    if unit not in LENGTHS:
-        raise ValueError(f'unit must be one of {[*LENGTHS]}, not {unit!r}')
+    check_one_of(LENGTHS, unit=unit)
     key = LENGTHS[unit]
     unknown = [video['video_id'] for video in videos if key not in video]
     if unknown:

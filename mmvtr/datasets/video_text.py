@@ -15,6 +15,7 @@ from mmengine.dataset import Compose
 from mmengine.logging import MMLogger
 from torch.utils.data import Dataset
 
+from mmvtr.cli.hints import option
 from mmvtr.datasets.annotation_values import (
     LONGEST,
     Place,
@@ -60,7 +61,6 @@ from mmvtr.datasets.videos.missing import (
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.datasets.words.cut_texts import CutTexts, count_cut
 from mmvtr.functional.metrics.graded_relevance import class_relevance
-from mmvtr.hints import option
 from mmvtr.registry import TRANSFORMS
 
 Transform = Union[dict, Callable[[dict], dict]]

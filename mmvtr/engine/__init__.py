@@ -1,5 +1,6 @@
-"""Everything around a training step: hooks, loops, optimizers, checkpoints."""
+"""Everything around a training step: hooks, loops and checks, and the trainings that use them."""
 
+from mmvtr.engine.hooks.agreement import HedgedScalingHook, LocalScalingHook, SureFirstHook
 from mmvtr.engine.hooks.ambiguity_hook import AmbiguityHook
 from mmvtr.engine.hooks.basic import (
     BrokenVideoHook,
@@ -10,28 +11,14 @@ from mmvtr.engine.hooks.basic import (
     ScoresFileHook,
     SigmaFileHook,
 )
+from mmvtr.engine.hooks.checkpoint_hook import PlainCheckpointHook
+from mmvtr.engine.hooks.console import TimedLoggerHook
 from mmvtr.engine.hooks.eta_monitor import EtaMonitorHook
 from mmvtr.engine.hooks.members import MembersHook
 from mmvtr.engine.hooks.moments_hook import MomentsHook
 from mmvtr.engine.hooks.pictures_hook import PicturesHook
-from mmvtr.engine.launch.console import TimedLoggerHook
-from mmvtr.engine.launch.runner import ToolRunner
-from mmvtr.engine.loop.checkpoint import PlainCheckpointHook
-from mmvtr.engine.loop.evaluation import Evaluation
-from mmvtr.engine.loop.evaluation_loop import RetrievalLoop
-from mmvtr.engine.loop.loops import AlternatingTrainLoop
-from mmvtr.engine.loop.optim import (
-    AutocastOptimWrapper,
-    BertAdam,
-    MatrixDecayConstructor,
-    Ranger,
-    WarmupCosineLR,
-    WarmupLinearLR,
-)
-from mmvtr.engine.loop.sharded import FullyShardedRetriever
-from mmvtr.engine.transforms.agreement import HedgedScalingHook, LocalScalingHook, SureFirstHook
-from mmvtr.engine.transforms.query_queue import QueryQueueHook
-from mmvtr.engine.transforms.score_transforms import (
+from mmvtr.engine.hooks.query_queue import QueryQueueHook
+from mmvtr.engine.hooks.score_transforms import (
     AutoHook,
     CSLSHook,
     DBNormHook,
@@ -43,6 +30,19 @@ from mmvtr.engine.transforms.score_transforms import (
     SinkhornHook,
     UnbalancedSinkhornHook,
 )
+from mmvtr.engine.loops.alternating import AlternatingTrainLoop
+from mmvtr.engine.loops.evaluation import Evaluation
+from mmvtr.engine.loops.evaluation_loop import RetrievalLoop
+from mmvtr.engine.loops.optim import (
+    AutocastOptimWrapper,
+    BertAdam,
+    MatrixDecayConstructor,
+    Ranger,
+    WarmupCosineLR,
+    WarmupLinearLR,
+)
+from mmvtr.engine.loops.sharded import FullyShardedRetriever
+from mmvtr.engine.runner import ToolRunner
 from mmvtr.registry import own_names
 
 __all__ = own_names(globals())

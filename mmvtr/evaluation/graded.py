@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Callable, Literal, Sequence
+from typing import Callable, Literal, Sequence, Union
 
 from torch import Tensor
 
-from mmvtr.evaluation.metric import Matrices, Metric, directed, known
+from mmvtr.evaluation.metric import ByQuery, Matrices, Metric, directed, known
 from mmvtr.functional.metrics.graded_relevance import (
     Depth,
     Graded,
@@ -16,7 +16,7 @@ from mmvtr.functional.metrics.graded_relevance import (
     mean_over_queries,
 )
 from mmvtr.registry import METRICS
-from mmvtr.structures import Relation
+from mmvtr.structures import Directed, Relation
 
 #: Measures, and the fields of :class:`.Graded` that hold them.
 MEASURES = dict(nDCG='ndcg', epic_mAP='epic_ap', mAP='ap')
@@ -92,6 +92,27 @@ class RelevanceMetric(Metric):
     def ceiling(self, relation: Relation) -> dict[str, float]:
         relevance = known(relation, 'relevance', 'RelevanceMetric')
         return self._numbers(lambda _, dim: _perfect(relevance, dim))
+
+    def by_query(self, scores: Union[Tensor, Directed], relation: Relation) -> dict[str, ByQuery]:
+        relevance, sides = known(relation, 'relevance', 'RelevanceMetric'), directed(scores)
+        graded = {
+            side: graded_values(getattr(sides, side), relevance, k=self.k, dim=dim)
+            for side, dim in (('t2v', 1), ('v2t', 0))
+        }
+        found: dict[str, ByQuery] = {}
+        for measure in self.measures:
+            both = {
+                side: self._known(getattr(one, MEASURES[measure])) for side, one in graded.items()
+            }
+            name = self._named(measure)
+            found.update({f'{side}_{name}': {side: values} for side, values in both.items()})
+            found[f'avg_{name}'] = {side: values / 2 for side, values in both.items()}
+        return found
+
+    def _known(self, values: Tensor) -> Tensor:
+        """Return values of queries in percent, float64; of those without a match NaN, or 0."""
+        values = 100 * values.double().cpu()
+        return values if self.without_match == 'left_out' else values.nan_to_num(0.0)
 
     def _numbers(self, values: Callable[[str, int], Graded]) -> dict[str, float]:
         """Return ``values(direction, dim)`` by metric key."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mmvtr import functional as fn
 from mmvtr.datasets.pair_values import Judgments, PairValues
-from mmvtr.evaluation.metric import Matrices, Metric, constant, directed
+from mmvtr.evaluation.metric import ByQuery, Matrices, Metric, constant, directed
 from mmvtr.registry import METRICS
 from mmvtr.structures import Directed, Relation
 
@@ -127,23 +127,19 @@ class JudgedMetric(Metric):
     def _numbers(self, scores: Directed, relation: Relation, known: Directed) -> dict[str, float]:
         numbers: dict[str, float] = {}
         for name, *rows in self._rows(scores, relation, known):
-            found = self._of_queries(*rows)
-            numbers.update({f'{name}_{key}': value for key, value in found.items()})
+            of_direction = self._of_queries(*rows)
+            numbers.update({f'{name}_{key}': value for key, value in of_direction.items()})
         return numbers
 
-    def by_query(self, scores: Union[Tensor, Directed], relation: Relation) -> dict[str, Tensor]:
-        """Return each query's measures, without ``P_known``, which is defined over all queries.
-
-        Returns:
-            float64 [T] or [V] by key, in percent; NaN where a query is left out.
-        """
+    def by_query(self, scores: Union[Tensor, Directed], relation: Relation) -> dict[str, ByQuery]:
+        """See :class:`Metric`; without ``P_known``, which is defined over all queries."""
         found, known = {}, self._known(relation)
         for name, *rows in self._rows(directed(scores), relation, known):
             answerable = getattr(known, name).asked
             for key, values in self._values(*rows).items():
                 whole = torch.full(answerable.shape, torch.nan, dtype=torch.float64)
                 whole[answerable.cpu()] = 100 * values.double().cpu()
-                found[f'{name}_{key}'] = whole
+                found[f'{name}_{key}'] = {name: whole}
         return found
 
     def _rows(

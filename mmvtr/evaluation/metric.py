@@ -15,12 +15,16 @@ from mmengine.evaluator import BaseMetric, DumpResults, Evaluator
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from mmvtr.errors import UnknownKey
 from mmvtr.functional.metrics.ranks import first_nan
 from mmvtr.registry import METRICS, bare_name
 from mmvtr.structures import Directed, Relation
 
 #: Named matrices [T, V]; ``'scores'`` may be :class:`Directed`.
 Matrices = Mapping[str, Union[Tensor, Directed]]
+
+#: Values of queries by direction, see :meth:`Metric.by_query`.
+ByQuery = dict[str, Tensor]
 
 #: Why mmengine's ValLoop and TestLoop cannot use these metrics.
 BATCHWISE = (
@@ -71,7 +75,7 @@ class Metric(ABC):
         """
         for name in self.reads:
             if name not in matrices:
-                raise KeyError(
+                raise UnknownKey(
                     f'{type(self).__name__} reads the matrix {name!r}, the model gives '
                     f'{sorted(matrices)}'
                 )
@@ -87,6 +91,16 @@ class Metric(ABC):
     @abstractmethod
     def measure(self, matrices: Matrices, relation: Relation) -> dict[str, float]:
         """Return the numbers by key, without the prefix."""
+
+    def by_query(self, scores: Union[Tensor, Directed], relation: Relation) -> dict[str, ByQuery]:
+        """Return the values of single queries, for those numbers that are means over queries.
+
+        Returns:
+            by key of :meth:`measure`: the texts' values, ``'t2v'``, float64 [T], the videos',
+            ``'v2t'``, [V], or both.  NaN = the query has none; the means over the others add up to
+            the number.
+        """
+        return {}
 
     def chance(self, relation: Relation) -> dict[str, float]:
         """Return the expected numbers of a random ranking, with the keys of :meth:`measure`."""

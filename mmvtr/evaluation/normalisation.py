@@ -6,6 +6,7 @@ from typing import Optional
 
 from torch import Tensor
 
+from mmvtr.errors import UnknownKey
 from mmvtr.evaluation.metric import Matrices, Metric, constant, directed
 from mmvtr.functional.metrics import hubness as fn
 from mmvtr.functional.values import check_range
@@ -86,7 +87,7 @@ class NormalisationMetric(Metric):
         if self.temperature is not None:
             return self.temperature
         if 'temperature' not in matrices:
-            raise KeyError(
+            raise UnknownKey(
                 "NormalisationMetric: the model gives no 'temperature', set "
                 'NormalisationMetric(temperature=...)'
             )

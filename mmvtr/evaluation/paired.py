@@ -1,12 +1,9 @@
-"""Paired comparison of two systems on the same queries: difference, interval and p-value.
-
-The results are deterministic.
-"""
+"""Tests of paired differences: bootstrap, permutations, correction for several; deterministic."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple, Optional, Sequence
+from typing import Optional, Sequence
 
 import numpy as np
 
@@ -16,66 +13,6 @@ SIGNS = 9999
 LEVEL = 0.95
 
 
-class Paired(NamedTuple):
-    """Paired difference of two systems in a per-query value.
-
-    Attributes:
-        mean: mean over the queries.
-        low, high: ends of the 95 % interval of the paired bootstrap.
-        p: p-value of the two-sided permutation test.
-        gained, lost: numbers of queries with a higher and with a lower value.
-        queries: number of queries that have a value.
-        clusters: number of groups whose queries are drawn, and whose signs are flipped, together.
-    """
-
-    mean: float
-    low: float
-    high: float
-    p: float
-    gained: int
-    lost: int
-    queries: int
-    clusters: int
-
-
-def paired(
-    ours: np.ndarray, theirs: np.ndarray, clusters: Optional[np.ndarray] = None
-) -> Optional[Paired]:
-    """Return the paired difference ``ours - theirs`` with its interval and p-value.
-
-    Args:
-        ours, theirs: float64 [Q]; NaN = the query has no value.
-        clusters: int64 [Q], group of each query whose queries are dependent (texts of one video);
-            None = all queries are independent.
-
-    Returns:
-        None if no query has a value.
-
-    Raises:
-        ValueError: the two systems have values for different queries.
-    """
-    known = ~np.isnan(ours)
-    if ours.shape != theirs.shape or not np.array_equal(known, ~np.isnan(theirs)):
-        raise ValueError('the two systems do not have values for the same queries')
-    if not known.any():
-        return None
-    gains = ours[known] - theirs[known]
-    groups = np.arange(len(gains)) if clusters is None else clusters[known]
-    _, places = np.unique(groups, return_inverse=True)
-    sums = np.bincount(places, weights=gains)
-    low, high = bootstrap([gains[None]], [places])
-    return Paired(
-        float(gains.mean()),
-        low,
-        high,
-        permutation_p(sums),
-        int((gains > 0).sum()),
-        int((gains < 0).sum()),
-        len(gains),
-        len(sums),
-    )
-
-
 def permutation_p(gains: np.ndarray) -> float:
     """Return the two-sided sign-flip p-value of a sum of paired differences.
 
@@ -83,7 +20,7 @@ def permutation_p(gains: np.ndarray) -> float:
     scipy.
 
     Args:
-        gains: float64 [N], independent draws.
+        gains: float64 [N], sums over independent groups of queries.
     """
     from scipy.stats import permutation_test  # imported late: slow
 
@@ -133,7 +70,8 @@ def bootstrap(
     queries, since text i and video i are a pair if each video has one text. If videos have several
     texts, a draw takes videos, the same for all fields, with all their queries.
 
-    For one system, or for many seeds; for few seeds use :func:`seeds_and_queries`.
+    For one system, or for many seeds; for few seeds use
+    :func:`~mmvtr.evaluation.seeds.of_seeds_and_queries`.
 
     Args:
         fields: each float64 [S, Q], the differences of S seeds on Q queries.

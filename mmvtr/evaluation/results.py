@@ -9,7 +9,7 @@ from typing import Any, Mapping, NamedTuple, Optional, Union
 from mmvtr.storage import file_digest, write_text
 
 #: The only key that is not a number: ``line`` (the protocol line), ``tested`` (set, hash of its
-#: ids, counts) and ``training`` (a dict of facts a training, see mmvtr.engine.loop.facts).
+#: ids, counts) and ``training`` (a dict of facts a training, see mmvtr.engine.loops.facts).
 PROTOCOL = 'protocol'
 #: Fields of ``tested`` that must agree for two results to share a table.
 _TESTED = ('set', 'ids', 'texts', 'videos')

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mmvtr import functional as fn
-from mmvtr.evaluation.metric import Matrices, Metric, constant, directed, known
+from mmvtr.evaluation.metric import ByQuery, Matrices, Metric, constant, directed, known
 from mmvtr.functional.metrics.ranks import RankCounts
 from mmvtr.functional.metrics.relevance import average_precision, ndcg_at_k, precision_at_1
 from mmvtr.registry import METRICS
@@ -117,25 +117,28 @@ class RetrievalMetric(Metric):
         yield 't2v', fn.rank_counts(scores.t2v, positives)
         grouped = 'max_over_captions' in self.v2t_protocols
         if grouped:
-            own = torch.diag(positives.any(0))
-            yield 'v2t', fn.rank_counts(fn.caption_max(scores.v2t, positives), own, dim=0)
+            own_video = torch.diag(positives.any(0))
+            yield 'v2t', fn.rank_counts(fn.caption_max(scores.v2t, positives), own_video, dim=0)
         if 'best_caption' in self.v2t_protocols and not (grouped and one_to_one(positives)):
             yield 'v2t_caption', fn.rank_counts(scores.v2t, positives, dim=0)
 
-    def by_query(self, scores: Union[Tensor, Directed], relation: Relation) -> dict[str, Tensor]:
-        """Return, in percent, whether each query finds a match among its first k.
-
-        Returns:
-            float64 [T] or [V] by key, ``t2v_R1`` ...: 0 or 100, ties at their mean rank; NaN where
-            a query has no match.
-        """
-        found = {}
+    def by_query(self, scores: Union[Tensor, Directed], relation: Relation) -> dict[str, ByQuery]:
+        """See :class:`Metric`: R@K (0 or 100 a query), mean rank, and the sums of R@K."""
+        found: dict[str, ByQuery] = {}
+        sums: dict[str, Tensor] = {}
         for direction, count in self._counts(directed(scores), relation.positives):
-            ranks = count.mean_ranks()
-            for k in self.shown:
-                hits = 100.0 * (ranks <= k)
-                found[f'{direction}_R{k}'] = hits.where(~ranks.isnan(), torch.nan).double()
-        return found
+            ranks, side = count.mean_ranks().double().cpu(), direction[:3]
+            hits = {
+                k: (100.0 * (ranks <= k)).double().where(~ranks.isnan(), torch.nan)
+                for k in self.shown
+            }
+            found.update({f'{direction}_R{k}': {side: hit} for k, hit in hits.items()})
+            found[f'{direction}_MnR'] = {side: ranks}
+            sums[direction] = sum(hits[k] for k in self.recall_at)
+        t2v = sums.pop('t2v')
+        for v2t, values in sums.items():
+            found['rsum' + v2t.removeprefix('v2t')] = dict(t2v=t2v, v2t=values)
+        return found if sums else {**found, 't2v_SumR': dict(t2v=t2v)}
 
     def _of_mean_ranks(self, counts: RankCounts) -> dict[str, float]:
         ranks = counts.mean_ranks()
@@ -213,16 +216,32 @@ class SemanticMetric(Metric):
         self, scores: Mapping[str, Union[Tensor, Directed]], relation: Relation
     ) -> dict[str, float]:
         """Return the measures; ``scores`` by the field of the relation they are compared with."""
+        values = self._values(scores, relation)
+        return {
+            key: 100 * float(one.nanmean())
+            for key, found in values.items()
+            for one in found.values()
+        }
+
+    def by_query(self, scores: Union[Tensor, Directed], relation: Relation) -> dict[str, ByQuery]:
+        values = self._values(dict.fromkeys(NEEDS.values(), scores), relation)
+        return {
+            key: {side: 100 * one.double().cpu() for side, one in found.items()}
+            for key, found in values.items()
+        }
+
+    def _values(
+        self, scores: Mapping[str, Union[Tensor, Directed]], relation: Relation
+    ) -> dict[str, ByQuery]:
         functions = dict(P1=precision_at_1, mAP=average_precision, nDCG=self._ndcg)
-        numbers = {}
+        found = {}
         for direction, dim in (('t2v', 1), ('v2t', 0)):
             for name in self.measures:
                 target = known(relation, NEEDS[name], name)
                 matrix = getattr(directed(scores[NEEDS[name]]), direction)
-                value = functions[name](matrix, target, dim=dim).nanmean()
                 key = f'{direction}_{name}' + (str(self.k) if name == 'nDCG' else '')
-                numbers[key] = 100 * float(value)
-        return numbers
+                found[key] = {direction: functions[name](matrix, target, dim=dim)}
+        return found
 
     def _ndcg(self, scores: Tensor, relevance: Tensor, *, dim: int) -> Tensor:
         return ndcg_at_k(scores, relevance, k=self.k, dim=dim)

@@ -138,8 +138,8 @@ def flagged_below(soft: Tensor, negatives: Tensor, threshold: float) -> dict[str
             {'recall': 0.5, 'precision': 0.3333333333333333}
     """
     hits, wrong = (int((x < threshold).sum()) for x in (soft, negatives))
-    found = {'recall': hits / len(soft)}
-    return {**found, 'precision': hits / (hits + wrong)} if hits + wrong else found
+    rates = {'recall': hits / len(soft)}
+    return {**rates, 'precision': hits / (hits + wrong)} if hits + wrong else rates
 
 
 def _groups(relation: Relation) -> dict[str, Tensor]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from mmvtr.errors import UnknownKey
 from mmvtr.evaluation.metric import Matrices, Metric, directed, known
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.functional.metrics.relevance import auc
@@ -138,7 +139,9 @@ def sigma(matrices: Matrices, name: str, length: int) -> Tensor:
         KeyError, ValueError: see :class:`UncertaintyMetric`.
     """
     if name not in matrices:
-        raise KeyError(f'{name!r} is missing, the model gives {sorted(matrices)}: it has no heads')
+        raise UnknownKey(
+            f'{name!r} is missing, the model gives {sorted(matrices)}: it has no heads'
+        )
     vector = matrices[name]
     if vector.shape != (length,):
         raise ValueError(f'{name!r} is {list(vector.shape)}, expected [{length}]')

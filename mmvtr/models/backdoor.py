@@ -13,6 +13,7 @@ from mmengine.model import BaseModel, ModuleList
 from torch import Tensor, nn
 
 from mmvtr.dist import gather_rows
+from mmvtr.errors import UserError
 from mmvtr.functional.values import check_one_of, check_range
 from mmvtr.models.retriever import RetrievalSample, VideoTextRetriever
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity, Matches
@@ -185,7 +186,7 @@ class BackdoorRetriever(BaseModel):
         elif parts == 'prior':
             parts = self.seen.tolist()
             if not sum(parts):
-                raise RuntimeError(
+                raise UserError(
                     "fusion='prior' weighs members by the items that they were trained on, and "
                     'none are counted: train this model, or give one weight per member'
                 )
@@ -232,7 +233,7 @@ class BackdoorRetriever(BaseModel):
         Raises:
             RuntimeError: always.
         """
-        raise RuntimeError(
+        raise UserError(
             'members train on different batches, so there is no train queue of queries that all '
             "members encoded: write a bank (tools/export_bank.py) and set queries='bank'"
         )

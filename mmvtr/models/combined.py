@@ -12,15 +12,15 @@ from torch import Tensor, nn
 from mmvtr.functional.losses.contrastive import WAYS, ByDirection, Columns
 from mmvtr.functional.values import check_one_of
 from mmvtr.models.supervisions.arl import ARLSupervision
-from mmvtr.models.supervisions.columns import spared_columns
+from mmvtr.models.supervisions.columns import weighted_columns
 from mmvtr.models.target import Filled, Target, each_way, judges, pushed
 from mmvtr.registry import MODELS, build
 from mmvtr.structures import Levels, same_level
 
 #: How the weights of several supervisions are combined: the smallest, the largest, the product.
 RULES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
-    'any': torch.minimum,
-    'all': torch.maximum,
+    'min': torch.minimum,
+    'max': torch.maximum,
     'product': torch.mul,
 }
 
@@ -30,11 +30,11 @@ class CombinedSupervision(nn.Module):
     """Several supervisions, each of which sees the annotation only: their order does not matter.
 
     A target slot that one part fills is taken as it is.  If several parts fill it: ``weights``
-    become their minimum, maximum or product (``spared_by``), by direction if one of them is;
+    become their minimum, maximum or product (``combine``), by direction if one of them is;
     ``counts`` their product; ``columns`` are concatenated; ``positives``, ``ambiguous`` and
-    ``relevant`` become what any part has found, or with ``'all'`` what all parts have found (the
+    ``relevant`` become what any part has found, or with ``'max'`` what all parts have found (the
     maximum, or the minimum, of soft positives).  The weights of the other parts also apply to what
-    a part puts into ``columns``, by the pairs behind it (:func:`.spared_columns`).  Losses and
+    a part puts into ``columns``, by the pairs behind it (:func:`.weighted_columns`).  Losses and
     figures are named after their part (``dvtr_loss_match``), and so is an evaluation matrix that
     several parts give (``dvtr_eta``).
 
@@ -43,14 +43,14 @@ class CombinedSupervision(nn.Module):
 
     Args:
         parts: two or more supervisions by name; not ARL, which fills one target per branch.
-        spared_by: ``'any'``, ``'all'`` or ``'product'``.
+        combine: ``'min'``, ``'max'`` or ``'product'``.
 
     Raises:
         ValueError: fewer than two parts, or ARL among them; a name with 'loss' in it, by which
             mmengine recognises the terms to add up; an unknown rule, or a rule other than
             ``'product'`` with weights that may exceed 1; in training: several parts fill another
             slot (``margins``, ``teacher``, ``hinges``), or a part fills ``relevant``, whose entries
-            are not negatives, with ``'all'``, which may make them negatives.
+            are not negatives, with ``'max'``, which may make them negatives.
 
     Example:
         Exclude negatives that DVTR's uncertainty or the captions' words consider relevant. ::
@@ -65,7 +65,7 @@ class CombinedSupervision(nn.Module):
     """
 
     def __init__(
-        self, *, parts: Mapping[str, dict[str, Any] | nn.Module], spared_by: str = 'any'
+        self, *, parts: Mapping[str, dict[str, Any] | nn.Module], combine: str = 'min'
     ) -> None:
         super().__init__()
         if len(parts) < 2:
@@ -73,9 +73,9 @@ class CombinedSupervision(nn.Module):
         wrong = [name for name in parts if 'loss' in name]
         if wrong:
             raise ValueError(f"no part may have 'loss' in its name, as {wrong[0]!r} has")
-        check_one_of(RULES, spared_by=spared_by)
+        check_one_of(RULES, combine=combine)
         self.parts = nn.ModuleDict({name: build(part) for name, part in parts.items()})
-        self.spared_by = spared_by
+        self.combine = combine
         for name, part in self.parts.items():
             if isinstance(part, ARLSupervision):
                 raise ValueError(
@@ -84,10 +84,10 @@ class CombinedSupervision(nn.Module):
                 )
 
         above = [name for name, part in self.parts.items() if getattr(part, 'exceeds_one', False)]
-        if above and spared_by != 'product':
+        if above and combine != 'product':
             raise ValueError(
-                f'the weights of parts[{above[0]!r}] may exceed 1, and spared_by={spared_by!r} '
-                "would lose that beside other weights: take spared_by='product'"
+                f'the weights of parts[{above[0]!r}] may exceed 1, and combine={combine!r} '
+                "would lose that beside other weights: take combine='product'"
             )
 
     @property
@@ -106,7 +106,7 @@ class CombinedSupervision(nn.Module):
         for name, part in self.parts.items():
             made[name], found = part(texts, videos, target)
             logs.update({f'{name}_{key}': value for key, value in found.items()})
-        return self._together(target, self._spared(target, made)), logs
+        return self._together(target, self._weighted(target, made)), logs
 
     def init_weights(self) -> None:
         """Let each part read what it needs, before the first step."""
@@ -168,7 +168,7 @@ class CombinedSupervision(nn.Module):
             raise AttributeError(f'none of the parts {[*self.parts]} has {method!r}')
         return those
 
-    def _spared(self, known: Target, made: Mapping[str, Target]) -> dict[str, Target]:
+    def _weighted(self, known: Target, made: Mapping[str, Target]) -> dict[str, Target]:
         """Return the parts' targets, with the other parts' weights applied to their columns.
 
         Weights that may exceed 1 are left out: they concern the scores of their own part only.
@@ -186,8 +186,8 @@ class CombinedSupervision(nn.Module):
             others = [by_way for other, by_way in filled.items() if other != name]
             if not kinds or not others:
                 continue
-            rule = RULES[self.spared_by]
-            columns = spared_columns(
+            rule = RULES[self.combine]
+            columns = weighted_columns(
                 one.columns,
                 kinds,
                 known.positives,
@@ -199,9 +199,9 @@ class CombinedSupervision(nn.Module):
 
     def _together(self, target: Target, made: Mapping[str, Target]) -> Target:
         """Merge the targets that the parts have made from ``target`` into one."""
-        joined = torch.minimum if self.spared_by == 'all' else torch.maximum  # of bool: and, or
+        joined = torch.minimum if self.combine == 'max' else torch.maximum  # of bool: and, or
         rules = dict(
-            weights=partial(each_way, RULES[self.spared_by]),
+            weights=partial(each_way, RULES[self.combine]),
             counts=_counts_of_both,
             columns=_side_by_side,
             **dict.fromkeys(('positives', 'ambiguous', 'relevant'), joined),
@@ -223,10 +223,10 @@ class CombinedSupervision(nn.Module):
                 filled[slot] = next(iter(values.values()))
             elif values:
                 filled[slot] = reduce(rules[slot], values.values())
-        if 'relevant' in filled and self.spared_by == 'all':
+        if 'relevant' in filled and self.combine == 'max':
             raise ValueError(
-                "relevant entries must not be negatives, but spared_by='all' may make them so: "
-                "take 'any', or leave the RelevanceSupervision out"
+                "relevant entries must not be negatives, but combine='max' may make them so: "
+                "take 'min', or leave the RelevanceSupervision out"
             )
         extras = {slot: filled.pop(slot) for slot in [*filled] if slot not in Target._fields}
         return target._replace(**filled).put(**extras)

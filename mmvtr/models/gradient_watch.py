@@ -85,12 +85,12 @@ def why_nothing(
     if supervision is None:
         return 'The loss is flat: look at its margin, its temperature and its inputs'
     name, shown = type(supervision).__name__, {k: round(float(x), 3) for k, x in figures.items()}
-    if isinstance(target, Target) and spares_all(target):
+    if isinstance(target, Target) and excludes_all(target):
         return f'{name} gives every negative of the batch weight 0; its figures: {shown}'
     return f'Look at the weights that {name} gives; its figures: {shown}'
 
 
-def spares_all(target: Target) -> bool:
+def excludes_all(target: Target) -> bool:
     """Return whether no pair is a negative: each is a match, ambiguous, or has weight 0."""
     left = ~target.positives.bool()
     if target.ambiguous is not None:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.dist import gather_levels
+from mmvtr.errors import UserError
 from mmvtr.functional.values import check_range
 from mmvtr.models.annotation import JointIds
 from mmvtr.models.bank import GAUSSIAN, NOBODY, MemoryBank
@@ -182,8 +183,8 @@ class MomentumRetriever(VideoTextRetriever):
         """Return the queries' own level that a bank stores: their detached Gaussians."""
         if self.supervision is None:
             return {}
-        if self.belief is not None:
-            queries = self.belief.seen(queries)
+        if self.teacher is not None:
+            queries = self.teacher.seen(queries)
         return {GAUSSIAN: queries[GAUSSIAN].map(Tensor.detach)}
 
     def _candidates(self, side: str, keys: Levels, queries: Levels, video: Tensor) -> Candidates:
@@ -234,7 +235,7 @@ class MomentumRetriever(VideoTextRetriever):
         version = sum(p._version for p in self.encoder.parameters())
         moved = self._encoder_version not in (None, version)
         if self.training and moved and not self._followed:
-            raise RuntimeError(
+            raise UserError(
                 'the encoder has moved since the last step, and its key encoder has not followed: '
                 "add dict(type='mmvtr.MomentumHook') to the hooks, or call follow() after each "
                 'step of the optimizer'

@@ -57,9 +57,9 @@ class VideoTextRetriever(BaseModel):
             per matrix, by name), or None.  A method ``own_levels(inputs, data_samples, device)``
             returns its own levels of this process' texts and videos, which are gathered and passed
             to it beside the encoder's.
-        belief: a :class:`~mmvtr.models.supervisions.belief.Belief`, which makes the target from an
-            earlier state of this model, or a
-            :class:`~mmvtr.models.supervisions.cross_fitted.CrossFittedBelief`, from two others;
+        teacher: an :class:`~mmvtr.models.supervisions.early_teacher.EarlyTeacher`, which makes the
+            target from an earlier state of this model, or
+            :class:`~mmvtr.models.supervisions.cross_fitted.CrossFittedTeachers`, from two others;
             None: the current model makes it.
         objectives: dict name -> module for losses beyond a score matrix (captioning, KL);
             called as ``objective(texts, videos, target, batch)``: levels and target of the joint
@@ -102,7 +102,7 @@ class VideoTextRetriever(BaseModel):
         head_reads: str = 'global',
         detach_heads: bool = True,
         supervision: Optional[dict | nn.Module] = None,
-        belief: Optional[dict | nn.Module] = None,
+        teacher: Optional[dict | nn.Module] = None,
         objectives: Optional[dict[str, dict | nn.Module]] = None,
         micro_batch: Optional[int] = None,
         block_rows: Optional[int] = None,
@@ -130,9 +130,9 @@ class VideoTextRetriever(BaseModel):
         check_columns(self.supervision, self.similarity, self.losses)
         if hasattr(self.supervision, 'sees'):
             self.supervision.sees(self.data_preprocessor)
-        self.belief = None if belief is None else build(belief)
-        if self.belief is not None:
-            self.belief.of(self)
+        self.teacher = None if teacher is None else build(teacher)
+        if self.teacher is not None:
+            self.teacher.of(self)
         self.objectives = nn.ModuleDict(
             {name: build(objective) for name, objective in (objectives or {}).items()}
         )
@@ -143,8 +143,8 @@ class VideoTextRetriever(BaseModel):
 
     @property
     def judge(self) -> Optional[nn.Module]:
-        """The module that makes the target in training: the belief if there is one."""
-        return self.supervision if self.belief is None else self.belief
+        """The module that makes the target in training: the teacher if there is one."""
+        return self.supervision if self.teacher is None else self.teacher
 
     # -- encoding and scoring -------------------------------------------------------------
 
@@ -227,9 +227,9 @@ class VideoTextRetriever(BaseModel):
             further = self.supervision.own_levels(inputs, data_samples, device)
             for side, levels in zip((texts, videos), further):
                 side.update(gather_levels(levels))
-        if self.belief is not None and self.stage != 'uncertainty':
-            believed = self.belief.own_levels(inputs, data_samples)
-            for side, levels in zip((texts, videos), believed):
+        if self.teacher is not None and self.stage != 'uncertainty':
+            of_teacher = self.teacher.own_levels(inputs, data_samples)
+            for side, levels in zip((texts, videos), of_teacher):
                 side.update(gather_levels(levels))
         if self._in_blocks(known.shape):
             target = None

@@ -244,16 +244,34 @@ def check_read(supervision: Optional[nn.Module], losses: Mapping[str, nn.Module]
     )
 
 
-def from_classes(target: Target, field: str, reader: nn.Module) -> Tensor:
-    """Return ``known.relevance`` (float [T, V]) or ``known.overlap`` (bool [T, V]) of a target.
+#: What a training set lacks if it does not tell a field of :class:`.Annotation`.
+LACKING = dict(
+    agreement='agreement: add records=dict(agreement=dict(type={maker!r}))',
+    overlap='classes: its records need classes=dict(verb=[...], noun=[...]) or the like',
+    relevance='classes: its records need classes=dict(verb=[...], noun=[...]) or the like',
+    truth='truth: set train_dataloader.dataset.oracle=True (PlantedDataset)',
+)
+
+
+def known_of(
+    target: Target, field: str, reader: nn.Module, *, maker: str = 'CaptionAgreement'
+) -> Tensor:
+    """Return a field of a target's annotation, [T, V], which its dataset must tell.
+
+    Args:
+        target: any target.
+        field: name of a field of :class:`.Annotation`.
+        reader: the loss or supervision, for the message.
+        maker: what computes an ``agreement``, for the message.
 
     Raises:
-        ValueError: it is None, as the dataset gives no classes; names the ``reader``.
+        ValueError: it is None.
     """
     value = getattr(target.known, field)
     if value is None:
+        lacking = LACKING[field].format(maker=maker)
         raise ValueError(
-            f'{type(reader).__name__} reads target.known.{field}, but the dataset has no classes: '
-            'its video and text records need classes=dict(verb=[...], noun=[...]) or the like'
+            f'{type(reader).__name__} reads target.known.{field}, but the training set has no '
+            f'{lacking}'
         )
     return value

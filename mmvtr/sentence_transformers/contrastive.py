@@ -37,7 +37,7 @@ try:
 except ImportError as error:
     raise ImportError(
         'sentence-transformers 6.2 or newer is not installed: '
-        "pip install 'mmvtr[sentence-transformers]'"
+        "pip install -e '.[sentence-transformers]' in a checkout of mmvtr"
     ) from error
 
 #: Minimum rows of the score matrix computed at a time with gradient caching.
@@ -342,7 +342,7 @@ def _joined(**parts: Optional[nn.Module]) -> Optional[nn.Module]:
     given = {name: part for name, part in parts.items() if part is not None}
     if len(given) < 2:
         return next(iter(given.values()), None)
-    return CombinedSupervision(parts=given, spared_by='product')
+    return CombinedSupervision(parts=given, combine='product')
 
 
 def _cat(parts: list[Levels]) -> Levels:

@@ -8,6 +8,7 @@ from typing import Any, Callable, Optional, Sequence
 import torch
 from torch import Tensor
 
+from mmvtr.errors import UnknownKey
 from mmvtr.models.blocks import Pairs
 from mmvtr.models.target import Target
 
@@ -40,7 +41,7 @@ def with_labels(dataset: Any, by: str) -> Any:
             Dataset({features: ['text', 'label'], num_rows: 3})
     """
     if by not in dataset.column_names:
-        raise KeyError(f'no column {by!r}: there are {dataset.column_names}')
+        raise UnknownKey(f'no column {by!r}: there are {dataset.column_names}')
     ids = dataset[by]
     number: dict[Any, int] = {}
     labels = [number.setdefault(one, len(number)) for one in ids]

@@ -22,6 +22,7 @@ try:
 except ImportError:  # not POSIX
     fcntl = None
 
+from mmvtr.errors import UserError
 from mmvtr.storage.atomic import ABANDONED, Process, lives, naming, part_name, this_process
 
 #: Name of the lock file.
@@ -33,7 +34,7 @@ BEAT = 30.0
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
-class FolderInUse(RuntimeError):
+class FolderInUse(UserError):
     """Raised if another process that may be alive holds the lock of a folder."""
 
 

@@ -18,6 +18,7 @@ import torch
 from mmengine.dist import is_main_process
 from mmengine.logging import print_log
 
+from mmvtr.errors import UserError
 from mmvtr.storage.atomic import write_atomically
 from mmvtr.storage.digests import digest_of
 
@@ -53,8 +54,8 @@ def read_plain(path: Union[str, Path], *, kind: str, map_location: Any = 'cpu') 
     except OSError as error:
         problem = error.strerror or type(error).__name__
     except Exception as error:  # a damaged pickle can raise anything
-        raise RuntimeError(f'{kind} {path} cannot be read: {_reason(error)}') from error
-    raise RuntimeError(f'{kind} {path} cannot be read: {problem}')
+        raise UserError(f'{kind} {path} cannot be read: {_reason(error)}') from error
+    raise UserError(f'{kind} {path} cannot be read: {problem}')
 
 
 def _examine(file: BinaryIO, name: str) -> Optional[str]:

@@ -15,6 +15,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from mmvtr.errors import UserError
 from mmvtr.storage.atomic import write_atomically
 from mmvtr.storage.digests import ROOM, own_digest_holds, write_with_digest
 
@@ -74,19 +75,19 @@ def read_tensors(path: Union[str, Path], *, kind: str, device: Any = 'cpu') -> d
         raise FileNotFoundError(f'{kind} {path} does not exist')
     try:
         if _digest_holds(path) is False:
-            raise RuntimeError(
+            raise UserError(
                 f'{kind} {path} cannot be read: it is damaged: its bytes do not have the SHA-256 '
                 'that it was written with'
             )
         return safetensors.torch.load_file(path, device=str(torch.device(device)))
     except SafetensorError as error:
-        raise RuntimeError(
+        raise UserError(
             f'{kind} {path} cannot be read: it is damaged, cut short, or no safetensors file '
             f'({str(error)[:80]})'
         ) from error
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise RuntimeError(f'{kind} {path} cannot be read: {reason}') from error
+        raise UserError(f'{kind} {path} cannot be read: {reason}') from error
 
 
 def read_meta(path: Union[str, Path]) -> dict[str, Any]:
@@ -102,7 +103,7 @@ def read_meta(path: Union[str, Path]) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise RuntimeError(
+        raise UserError(
             f'{path}: {META} in its metadata: a dict in json expected, found {text[:80]!r}'
         )
     return found

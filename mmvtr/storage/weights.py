@@ -11,6 +11,7 @@ from mmengine.dist import is_main_process
 from mmengine.logging import print_log
 from torch import Tensor, nn
 
+from mmvtr.errors import UserError
 from mmvtr.storage.reader import read_plain
 from mmvtr.storage.tensors import SAFETENSORS, read_meta, read_tensors
 
@@ -44,10 +45,10 @@ def read_checkpoint(
         return dict(state_dict=weights, meta=read_meta(path))
     content = read_plain(path, kind=kind, map_location=map_location)
     if not isinstance(content, dict):
-        raise RuntimeError(f'{kind} {path} holds a {type(content).__name__}, not a dict')
+        raise UserError(f'{kind} {path} holds a {type(content).__name__}, not a dict')
     holders = [key for key in _CONTAINERS if isinstance(content.get(key), dict)]
     if len(holders) > 1:
-        raise RuntimeError(
+        raise UserError(
             f"{kind} {path} holds weights under 'state_dict' and under 'model', so it is not clear "
             'which are meant: write one of them to a file of its own'
         )
@@ -57,10 +58,10 @@ def read_checkpoint(
     weights = content['state_dict']
     if not isinstance(weights, dict):
         found = type(weights).__name__
-        raise RuntimeError(f'{kind} {path}: state_dict is a {found}, expected a dict of tensors')
+        raise UserError(f'{kind} {path}: state_dict is a {found}, expected a dict of tensors')
     for name, weight in weights.items():
         if not (isinstance(name, str) and isinstance(weight, Tensor)):
-            raise RuntimeError(
+            raise UserError(
                 f'{kind} {path}: its weights are to be tensors by name, but '
                 f'{str(name)[:80]!r} is a {type(weight).__name__}'
             )
@@ -106,7 +107,7 @@ def wrapper_before(
     whole = [s for s in found if all(n.startswith(s) and fits(n[len(s) :]) for n in names)]
     if len(found) > 1 and not whole:
         one, two = list(found.values())[:2]
-        raise RuntimeError(
+        raise UserError(
             f'{path}: weights of this model are called {one[:80]!r} and {two[:80]!r} there, behind '
             'different wrappers, so it is not clear which are meant: leave one set in the file'
         )
@@ -155,7 +156,7 @@ def check_weights(
     lines = [f'  {kind} ({len(n)}): {first_of(n)}' for kind, n in complaints.items() if n]
     if lines:
         first = f'checkpoint {path} does not fit this {type(model).__name__}:'
-        raise RuntimeError('\n'.join([first, *lines]))
+        raise UserError('\n'.join([first, *lines]))
     refuse_not_finite({name: weights[name] for name in given}, path)
     return weights
 
@@ -170,7 +171,7 @@ def refuse_not_finite(weights: Mapping[str, Tensor], path: Union[str, Path]) -> 
         and not weight.isfinite().all()
     ]
     if wrong:
-        raise RuntimeError(
+        raise UserError(
             f'{path}: {len(wrong)} of its {len(weights)} weights are not finite (NaN or infinite), '
             f'{first_of(wrong)}: its training has diverged, or the file is damaged; take another'
         )

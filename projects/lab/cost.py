@@ -27,7 +27,7 @@ from mmengine.runner import Runner
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from mmvtr.command_line import Parser, count, output_file, tool
+from mmvtr.cli import Parser, count, output_file, tool
 from mmvtr.models.towers import WordVectors
 from mmvtr.registry import MODELS, TRANSFORMS, bare_name
 from mmvtr.storage import write_text

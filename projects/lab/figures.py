@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from typing import Any, Optional
 
-from mmvtr.command_line import Parser, count, output_folder, tool
+from mmvtr.cli import Parser, count, output_folder, tool
 from mmvtr.utils import load_config
 
 #: Stands for a checkpoint: the model as its config builds it, pretrained or random.
@@ -146,7 +146,7 @@ def ask(args: argparse.Namespace, of_models: bool) -> Any:
 def tested_models(args: argparse.Namespace) -> tuple[list[Any], Any]:
     """Return the config's models, one per checkpoint, and the model to compare with, if given."""
     from mmvtr.engine.checks.config_checks import check_config
-    from mmvtr.engine.loop.facts import differing
+    from mmvtr.engine.loops.facts import differing
     from paper_figures import study
 
     def one(config: str, checkpoint: Optional[str], name: Optional[str] = None) -> Any:

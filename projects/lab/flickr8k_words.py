@@ -13,7 +13,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from mmvtr.command_line import Parser, tool
+from mmvtr.cli import Parser, tool
 
 sys.path.append(str(Path(__file__).parent / 'evidence'))  # study_parts
 from study_parts.flickr8k import Flickr8kCaptionsDataset  # noqa: E402

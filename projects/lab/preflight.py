@@ -30,11 +30,11 @@ from mmengine.registry import init_default_scope
 from mmengine.runner import Runner
 from torch.utils.data import Dataset
 
-from mmvtr.command_line import Parser, count, tool
+from mmvtr.cli import Parser, count, tool
 from mmvtr.datasets import VideoTextDataset
 from mmvtr.datasets.folders import visible
 from mmvtr.engine.checks.schedule_checks import accumulated
-from mmvtr.engine.loop.protocol import frames_from
+from mmvtr.engine.loops.protocol import frames_from
 from mmvtr.registry import DATASETS, bare_name
 from mmvtr.utils import config_folder, load_config, register_all_modules
 from simulation.footprint import (

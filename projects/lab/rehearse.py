@@ -25,8 +25,8 @@ from pathlib import Path
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, count, tool
-from mmvtr.reasons import reason
+from mmvtr.cli import Parser, count, tool
+from mmvtr.cli.errors import MEANT, said_of
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Exit statuses of a rehearsal, in words.
@@ -99,13 +99,12 @@ def rehearse_one(args: argparse.Namespace) -> int:
     except Unknown as error:
         print(f'error: {args.config}: {error}', file=sys.stderr)
         return 2
-    except Exception as error:
-        said = reason(error)
-        if said is None:
-            traceback.print_exc()
-            return 3
-        print(f'error: {args.config}: {said}', file=sys.stderr)
+    except MEANT as error:
+        print(f'error: {args.config}: {said_of(error).sentence}', file=sys.stderr)
         return 2
+    except Exception:
+        traceback.print_exc()
+        return 3
 
 
 def _met(args: argparse.Namespace, cfg: Config) -> bool:
@@ -137,7 +136,7 @@ def configs() -> list[Path]:
     """Return the configs of real trainings, including variants, but not those of minutes."""
     left_out = ('planted', 'captions', 'zeroshot')
     found = sorted((ROOT / 'configs').rglob('*.py'), key=lambda path: path.stem)
-    found = [path for path in found if path.parent.name not in ('_base_', 'sweeps')]
+    found = [path for path in found if path.parent.name not in ('_base_', 'studies')]
     return [path for path in found if not any(word in path.stem for word in left_out)]
 
 

@@ -20,7 +20,7 @@ from mmengine.config import Config
 from torch import nn
 
 from mmvtr.apis import encode_texts, encode_videos, load_retriever
-from mmvtr.command_line import Parser, check_files, output_folder, query, tool
+from mmvtr.cli import Parser, check_files, output_folder, query, tool
 from mmvtr.registry import TRANSFORMS
 from mmvtr.utils import load_config
 from mmvtr.visualization import save

@@ -17,7 +17,8 @@ from mmengine.runner import Runner
 import children
 import toy
 from campaign.trial import Trial
-from mmvtr.engine.loop.checkpoint import latest_checkpoint, read_checkpoint
+from mmvtr.engine.loops.checkpoint import latest_checkpoint
+from mmvtr.storage.weights import read_checkpoint
 
 #: Of the digest that ends a file.
 DIGITS = 64

@@ -24,7 +24,7 @@ from campaign.trial import Trial
 from mmvtr.datasets import BrokenVideoError
 from mmvtr.datasets.videos.feature_stores import NpyFolder
 from mmvtr.datasets.videos.frame_store import SETTINGS, FrameStore, Settings, _write_json
-from mmvtr.engine.transforms.stored_queries import read_bank
+from mmvtr.engine.hooks.stored_queries import read_bank
 from mmvtr.models.towers.features import read_vectors
 from mmvtr.storage import write_plain
 from score_files.reading import read_score_file

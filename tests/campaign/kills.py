@@ -26,8 +26,9 @@ import torch
 from campaign.trial import Trial
 from campaign.watching import changes
 from children import MP, ROOT, _call, _run_tool
-from mmvtr.engine.loop.checkpoint import latest_checkpoint, read_checkpoint
-from mmvtr.engine.loop.facts import BEST
+from mmvtr.engine.loops.checkpoint import latest_checkpoint
+from mmvtr.engine.loops.facts import BEST
+from mmvtr.storage.weights import read_checkpoint
 
 CONFIG = """
 _base_ = ['{root}/configs/{config}.py']

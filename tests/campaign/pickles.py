@@ -32,12 +32,12 @@ from mmvtr.datasets.formats.msvd import _with_ids
 from mmvtr.datasets.pickles import read_pickle
 from mmvtr.datasets.videos.feature_stores import NpyFolder
 from mmvtr.engine.hooks.members import MembersHook
-from mmvtr.engine.loop.checkpoint import read_checkpoint
-from mmvtr.engine.transforms.stored_queries import read_bank
+from mmvtr.engine.hooks.stored_queries import read_bank
 from mmvtr.models.backdoor import BackdoorRetriever
 from mmvtr.models.towers.features import WordVectors
 from mmvtr.models.towers.open_clip_weights import build_open_clip
 from mmvtr.storage import read_plain
+from mmvtr.storage.weights import read_checkpoint
 
 SWITCH = 'TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD'
 #: In the name of the file that a payload would write.

@@ -46,10 +46,10 @@ FAULTS = {
         'return best',
         'test_functional/test_ranks.py',
     ),
-    'the last half step of Sinkhorn has no strictness': _fault(
+    'the last half step of Sinkhorn has no marginal penalty': _fault(
         'functional/transforms/sinkhorn.py',
-        'log_beta = strictness * (log_c - sums.of_columns(log_alpha, found))',
-        'log_beta = log_c - sums.of_columns(log_alpha, found)',
+        'log_beta = marginal_penalty * (log_c - sums.of_columns(log_alpha, last_sums))',
+        'log_beta = log_c - sums.of_columns(log_alpha, last_sums)',
         'test_functional/test_sinkhorn.py',
     ),
     'repeats of a bank count as often as they stand there': _fault(
@@ -84,7 +84,7 @@ FAULTS = {
         'test_dist.py',
     ),
     'a queue drops whole batches': _fault(
-        'engine/transforms/query_queue.py',
+        'engine/hooks/query_queue.py',
         '                self._parts.appendleft(oldest.last(self.size - self._length))\n'
         '                self._length = self.size\n',
         '                pass\n',
@@ -185,10 +185,10 @@ FAULTS = {
         'test_storage',
     ),
     'a config of others may set what names code': _fault(
-        'plain_config.py',
+        'apis/plain_config.py',
         "if key in getattr(component, 'not_data', ()):",
         'if False:',
-        'test_plain_config.py',
+        'test_apis/test_plain_config.py',
     ),
     # -- searches and their probabilities --
     'a gate forgets the best item of an earlier tile': _fault(
@@ -205,8 +205,8 @@ FAULTS = {
     ),
     'further items forget the shift': _fault(
         'functional/transforms/item_biases.py',
-        'self.rows, **read) - self.shift',
-        'self.rows, **read) - 0.0',
+        'self.rows, **items) - self.shift',
+        'self.rows, **items) - 0.0',
         'test_functional/test_score_transforms.py',
         'test_functional/test_dual_banks.py',
         'test_functional/test_transform_table.py',
@@ -214,65 +214,65 @@ FAULTS = {
     ),
     'more neighbours than the bank has': _fault(
         'functional/transforms/item_biases.py',
-        "given['neighbours'] = min(given['neighbours'], tiles.shape[0])",
+        "resolved['neighbours'] = min(resolved['neighbours'], tiles.shape[0])",
         'pass',
         'test_functional/test_transform_table.py',
         'test_functional/test_score_transforms.py',
         'test_arrays/test_debiaser.py',
     ),
     'held-out pairs are in their bank': _fault(
-        'arrays/list_chances.py',
+        'arrays/topk_probabilities.py',
         'held = known[~_shared(known, asked)]',
         'held = known',
         'test_arrays/test_said_and_true.py',
     ),
     'a threshold leaves its own ties out': _fault(
-        'arrays/list_chances.py',
-        'answered = self.shares >= level',
-        'answered = self.shares > level',
-        'test_arrays/test_list_chances.py',
+        'arrays/topk_probabilities.py',
+        'reached = self.shares >= self.levels[:, None]',
+        'reached = self.shares > self.levels[:, None]',
+        'test_arrays/test_topk_probabilities.py',
     ),
     'copies of the own item stay as rivals': _fault(
-        'arrays/list_chances.py',
+        'arrays/topk_probabilities.py',
         'copied[text[rows], places] = True',
         'pass',
         'test_arrays/test_said_and_true.py',
     ),
     'lines are extrapolated beyond the longest list': _fault(
-        'arrays/list_chances.py',
+        'arrays/topk_probabilities.py',
         'x = lengths.log().clamp_max(known[-1])',
         'x = lengths.log()',
-        'test_arrays/test_list_chances.py',
+        'test_arrays/test_topk_probabilities.py',
     ),
     'a held-out item always opens the gate': _fault(
-        'arrays/list_chances.py',
+        'arrays/topk_probabilities.py',
         'mine = torch.where((copy < 0)',
         'mine = torch.ones_like(mine)\n        mine = torch.where((copy < 0)',
         'test_arrays/test_said_and_true.py',
     ),
     'the own item wins all ties': _fault(
-        'arrays/list_chances.py',
+        'arrays/topk_probabilities.py',
         '(drawn * (alike + 1)).long()',
         '0 * alike',
         'test_arrays/test_said_and_true.py',
     ),
     'dual softmax is calibrated on smaller scores': _fault(
-        'arrays/list_chances.py',
+        'arrays/topk_probabilities.py',
         'biases = part.how.of_a_part(biases, len(texts) / len(bank.texts))',
         'pass',
         'test_arrays/test_said_and_true.py',
     ),
     'one video of a text is right': _fault(
-        'arrays/list_chances.py',
+        'arrays/topk_probabilities.py',
         'known &= (mates == number[:, None]) | (copy[mates] >= 0) | drawn',
         'known &= mates == number[:, None]',
         'test_arrays/test_said_and_true.py',
     ),
     'the binomial tail leaves its last term out': _fault(
-        'arrays/list_chances.py',
+        'arrays/topk_probabilities.py',
         'for k in range(wrong + 1)',
         'for k in range(max(wrong, 1))',
-        'test_arrays/test_list_chances.py',
+        'test_arrays/test_topk_probabilities.py',
     ),
     'auto takes the best of all settings': _fault(
         'arrays/choice.py',
@@ -316,7 +316,7 @@ FAULTS = {
         '    if line[0] > 0:\n        return line',
         '    if True:\n        return line',
         'test_functional/test_calibration.py',
-        'test_arrays/test_list_chances.py',
+        'test_arrays/test_topk_probabilities.py',
     ),
     # -- sampling --
     'a half ignores its seed': _fault(
@@ -440,31 +440,31 @@ FAULTS = {
     ),
     # -- sharded models --
     'a sharded norm is local': _fault(
-        'engine/loop/sharded.py',
+        'engine/loops/sharded.py',
         'norms = [norm.full_tensor() if is_sharded(norm) else norm for norm in norms]',
         'norms = [norm.to_local() if is_sharded(norm) else norm for norm in norms]',
         'test_engine/test_sharded.py',
     ),
     'a loaded optimizer state is not cut': _fault(
-        'engine/loop/sharded.py',
+        'engine/loops/sharded.py',
         'optimizer.register_load_state_dict_post_hook(_cut_state)',
         'pass',
         'test_engine/test_sharded.py',
     ),
     'micro batches are not counted': _fault(
-        'engine/loop/sharded.py',
+        'engine/loops/sharded.py',
         'parts = [-(-count // (size or max(count, 1))) for count in counts]',
         'parts = [-(-count // max(count, 1)) for count in counts]',
         'test_engine/test_sharded.py',
     ),
     'processes begin with weights of their own': _fault(
-        'engine/loop/sharded.py',
+        'engine/loops/sharded.py',
         '            dist.broadcast(tensor, src=0)',
         '            pass',
         'test_engine/test_sharded.py',
     ),
     'float16 scales the loss of shards': _fault(
-        'engine/loop/sharded.py',
+        'engine/loops/sharded.py',
         "if hasattr(wrapper, 'loss_scaler'):",
         'if False:',
         'test_engine/test_sharded.py',
@@ -477,14 +477,14 @@ FAULTS = {
         'test_config_files.py',
     ),
     'None is another value than none': _fault(
-        'engine/loop/resume_rules.py',
+        'engine/loops/resume_rules.py',
         'if all(value is None or value is UNSET for value in (before, now)):',
         'if False:',
         'test_engine/test_resuming.py',
     ),
     # -- checkpoints and resuming --
     'the last step of an epoch lacks its gradients': _fault(
-        'engine/loop/checkpoint.py',
+        'engine/hooks/checkpoint_hook.py',
         'wrapper.initialize_count_status(runner.model, 0, len(runner.train_dataloader))',
         'pass',
         'test_engine/test_checkpoint.py',
@@ -492,7 +492,7 @@ FAULTS = {
         'test_engine/test_loops.py',
     ),
     "a killed run's best checkpoint is moved aside": _fault(
-        'engine/loop/earlier_runs.py',
+        'engine/loops/earlier_runs.py',
         'choice.epoch >= past.step:',
         'choice.epoch > past.step + 1:',
         'test_engine/test_earlier_runs.py',

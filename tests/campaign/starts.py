@@ -13,10 +13,11 @@ import torch
 
 import children
 from campaign.trial import Trial
-from mmvtr.engine.loop.checkpoint import latest_checkpoint, read_checkpoint
-from mmvtr.engine.loop.facts import BEST
+from mmvtr.engine.loops.checkpoint import latest_checkpoint
+from mmvtr.engine.loops.facts import BEST
 from mmvtr.storage.atomic import this_process
 from mmvtr.storage.lock import NAME
+from mmvtr.storage.weights import read_checkpoint
 
 #: A planted config on six clips, three epochs.
 CONFIG = f"""

@@ -18,7 +18,7 @@ import torch
 
 from campaign.trial import Trial
 from children import MP, _call
-from mmvtr.engine.loop.checkpoint import AtomicBackend
+from mmvtr.engine.hooks.checkpoint_hook import AtomicBackend
 from mmvtr.storage.atomic import write_atomically
 from mmvtr.storage.reader import write_plain
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import configparser
 import re
 from importlib.metadata import PackageNotFoundError
@@ -54,6 +55,30 @@ def test_every_extra_of_setup_cfg_is_tried():
         declared |= {(key, name) for name in config['options.extras_require']}
     developers = {one for one in declared if one[1] in extras.DEVELOPERS}
     assert declared - developers == of_rows()
+
+
+def strings_of(path):
+    return [
+        node.value
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+
+
+def test_messages_name_extras_of_a_checkout():
+    """The project is on no package index: ``pip install 'mmvtr[...]'`` would fail."""
+    said = {
+        (str(path.relative_to(ROOT)), name, extra)
+        for folder in ('mmvtr', 'tools', 'projects/gallery/mmvtr_gallery')
+        for path in (ROOT / folder).rglob('*.py')
+        for text in strings_of(path)
+        if 'pip install' in text
+        for name, listed in WITH_EXTRAS.findall(text)
+        for extra in listed.split(',')
+    }
+    assert len(said) >= 10
+    assert {one for one in said if one[1] not in ('.', 'projects/gallery')} == set()
+    assert {one for one in said if (KEYS[one[1]], one[2]) not in of_rows()} == set()
 
 
 @pytest.mark.parametrize('row', extras.ROWS, ids=extras.named)

@@ -15,9 +15,10 @@ from children import ROOT
 from mmvtr.apis.inferencer.inputs import vector_inputs
 from mmvtr.apis.inferencer.ranking import Gallery, rank
 from mmvtr.apis.inferencer.transforms import check_transform, fitted_to_bank
-from mmvtr.engine.loop.evaluation import Encoded, Evaluation
-from mmvtr.engine.transforms import score_transforms
-from mmvtr.engine.transforms.query_queue import Queries
+from mmvtr.cli.transform_options import add_options, options_given
+from mmvtr.engine.hooks import score_transforms
+from mmvtr.engine.hooks.query_queue import Queries
+from mmvtr.engine.loops.evaluation import Encoded, Evaluation
 from mmvtr.functional.transforms.transform_table import (
     ADDITIVE,
     OF_BANK,
@@ -29,7 +30,6 @@ from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.temperature import Temperature
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Directed, Embedding, Relation
-from mmvtr.transform_arguments import add_options, options_given
 
 pytest.importorskip('mmvtr_gallery', reason='pip install -e projects/gallery')
 pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
@@ -67,7 +67,7 @@ class Case:
             temperature=float(random.uniform(0.02, 0.2)),
             item_temperature=float(random.uniform(0.02, 0.2)),
             iterations=int(random.integers(1, 12)),
-            strictness=float(random.uniform(0, 1)),
+            marginal_penalty=float(random.uniform(0, 1)),
             neighbours=int(random.integers(1, 9)),
             alpha=float(random.normal()),
             strength=float(random.normal()),
@@ -84,13 +84,6 @@ class Case:
         """Fit to the log, or to the same pairs once."""
         self.fitted = mmvtr.fit(self.videos, pair, self.name, **self.options)
         self.found = self.fitted.search(self.texts, K)
-
-    @property
-    def resolved(self):
-        """Options for doors whose temperature is their model's where none is given."""
-        if self.name == 'auto' or 'temperature' not in TRANSFORMS[self.name].options:
-            return self.options
-        return dict(self.options, temperature=self.fitted.options_['temperature'])
 
     @property
     def reads_items(self):
@@ -224,9 +217,8 @@ def model():
 
 def of_inferencer(case, folder):
     bank, items = bank_file(case, folder), levels(case.videos)
-    own = case.resolved
-    check_transform(case.name, 'video', bank=bank, captions=None, options=own)
-    how = dict(bank=bank, transform=case.name, options=own)
+    check_transform(case.name, 'video', bank=bank, captions=None, options=case.options)
+    how = dict(bank=bank, transform=case.name, options=case.options)
     debiaser, _ = fitted_to_bank(model(), 'video', items, **how)
     gallery = Gallery(vector_inputs(case.videos, 'video'), items, debiaser=debiaser)
     asked = vector_inputs(case.texts, 'text')
@@ -240,9 +232,8 @@ def of_hook(case, folder):
         x for x in HOOKS.module_dict.values() if getattr(x, 'default_name', None) == case.name
     )
     flipped = case.name == 'hedged_scaling'
-    own = case.resolved
     renamed = dict(local_scaling=dict(strength='t2v'), hedged_scaling=dict(strength='rest'))
-    given = {renamed.get(case.name, {}).get(name, name): x for name, x in own.items()}
+    given = {renamed.get(case.name, {}).get(name, name): x for name, x in case.options.items()}
     if case.name == 'local_scaling':  # whose default is none in either direction
         given.setdefault('t2v', TRANSFORMS[case.name].options['strength'])
     path = bank_file(case, folder)
@@ -378,6 +369,19 @@ def test_all_doors_agree(name, seed, tmp_path):
         door(one, tmp_path)
 
 
+@pytest.mark.parametrize('door', [of_inferencer, of_hook])
+@pytest.mark.parametrize('name', [x for x in OF_BANK if 'temperature' in TRANSFORMS[x].options])
+def test_the_temperature_of_a_model(door, name, tmp_path):
+    """'model' is the model's own number where a model is known, and is refused elsewhere."""
+    case = Case(name, 0)
+    case.options = dict(case.options, temperature=0.3)
+    case.fit((case.bank, case.seen))
+    case.options['temperature'] = 'model'
+    door(case, tmp_path)
+    with pytest.raises(ValueError, match='temperature must be positive.* not model'):
+        case.fit((case.bank, case.seen))
+
+
 def takes_a_transform(node):
     """Names of functions with an argument ``transform`` that is a name, and of an option."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -401,7 +405,9 @@ def test_auto_by_texts_alone(tmp_path):
     case = Case('auto', 0)
     found = mmvtr.fit(case.videos, case.bank).search(case.texts, K)
     unit = [torch.nn.functional.normalize(x, dim=1) for x in (case.bank, case.texts, case.videos)]
-    scores = mmvtr.Debiaser('auto').fit_scores(unit[0] @ unit[2].T).changed(unit[1] @ unit[2].T)
+    scores = (
+        mmvtr.Debiaser('auto').fit_scores(unit[0] @ unit[2].T).transform_scores(unit[1] @ unit[2].T)
+    )
     assert scores.topk(K).indices.tolist() == found.ids.tolist()
     with create_store(tmp_path / 'store', WIDTH) as store:
         store.add([str(i) for i in range(len(case.videos))], case.videos)
@@ -418,7 +424,7 @@ def test_auto_by_texts_alone(tmp_path):
     [
         (dict(items=True), 'paired=True, if row i of both'),
         (dict(paired=True), 'needs queries and items'),
-        (dict(chances=True), 'chances=True reads pairs'),
+        (dict(probabilities=True), 'probabilities=True reads pairs'),
         (dict(temperature=0.1), 'is an option of a transform: name one of'),
     ],
 )

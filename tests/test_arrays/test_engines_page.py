@@ -13,6 +13,10 @@ SECTIONS = dict(re.findall(r'^## (.*?)\n(.*?)(?=^## |\Z)', TEXT, flags=re.M | re
 BLOCK = re.compile(r'```python\n(.*?)```', flags=re.S)
 #: What a section needs, and the last line that it prints.
 NEEDS = {
+    'Which rows to write after a change': (
+        'mmvtr',
+        'Behind(changed=[], removed=[], missing=[])',
+    ),
     'FAISS': ('faiss', 'True'),
     'Qdrant': ('qdrant_client', 'True'),
     'LanceDB': ('lancedb', 'True'),

@@ -126,7 +126,7 @@ def test_large_scores_have_a_reach():
     """Their float32 sums overflow."""
     scores = 1e37 * torch.from_numpy(X)
     exact = (scores.double().amax(1) - scores.double().mean(1)).mean().item()
-    assert functional.reach(scores) == pytest.approx(exact, rel=1e-6)
+    assert functional.score_gap(scores) == pytest.approx(exact, rel=1e-6)
 
 
 #: What holds no plain numbers, and what the sentence names.
@@ -199,7 +199,7 @@ def test_options_are_numbers_in_range(transform, option, value):
     needed = {x: 0.5 for x in TRANSFORMS[transform].needs}
     fits = {
         True: option == 'dynamic',
-        10**12: option not in ('iterations', 'share', 'strictness', 'dynamic'),
+        10**12: option not in ('iterations', 'share', 'marginal_penalty', 'dynamic'),
     }
     given = {**needed, option: value}
     if type(value) in (bool, int) and fits[value]:

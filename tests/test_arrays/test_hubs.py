@@ -52,8 +52,8 @@ def test_shares_and_masses_are_those_of_the_functions():
     scores = texts @ videos.T
     assert report.k == 4 and report.queries == 200
     torch.testing.assert_close(report.share * 200, k_occurrence(scores, k=4))
-    reach = (scores.amax(1) - scores.mean(1)).mean().item()
-    expected = relative_mass(scores, temperature=0.2 * reach)
+    gap = (scores.amax(1) - scores.mean(1)).mean().item()
+    expected = relative_mass(scores, temperature=0.2 * gap)
     torch.testing.assert_close(report.mass, expected, rtol=1e-3, atol=1e-6)
 
 

@@ -20,7 +20,7 @@ from mmvtr.functional import (
     local_scaling,
     nnn,
     qb_norm,
-    reach,
+    score_gap,
 )
 from mmvtr.functional.similarities import tiles
 from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
@@ -45,11 +45,11 @@ BANK_OWN, OWN = cosines(BANK, SEEN), cosines(SEEN, VIDEOS)
 REACH = (B.amax(1) - B.mean(1)).mean().item()
 
 
-def debiased(temperature, strictness=1.0, iterations=4):
+def debiased(temperature, marginal_penalty=1.0, iterations=4):
     """Of Sinkhorn, biases of mean 0."""
-    how = dict(temperature=temperature, strictness=strictness, iterations=iterations)
+    how = dict(temperature=temperature, marginal_penalty=marginal_penalty, iterations=iterations)
     rows = sinkhorn(B, **how).rows
-    biases = strictness * column_biases(B, rows, temperature=temperature)
+    biases = marginal_penalty * column_biases(B, rows, temperature=temperature)
     return S + biases - biases.mean()
 
 
@@ -69,7 +69,7 @@ def test_raw():
         ('sinkhorn', dict(temperature=0.05), lambda t: debiased(0.05)),
         (
             'unbalanced_sinkhorn',
-            dict(temperature='10%', strictness=0.5),
+            dict(temperature='10%', marginal_penalty=0.5),
             lambda t: debiased(0.1 * t, 0.5, 10),
         ),
         ('inverted_softmax', {}, lambda t: inverted_softmax(S, B, temperature=0.2 * t)),
@@ -281,7 +281,7 @@ def test_bad_input(given, error, message):
 def test_reach_is_measured_in_tiles():
     held, gallery = (inputs.read_vectors(x, 'x') for x in (BANK, VIDEOS))
     tiles = inputs.score_tiles(held.unit(), gallery)
-    assert reach(tiles._replace(width=7)) == pytest.approx(REACH, rel=1e-5)
+    assert score_gap(tiles._replace(width=7)) == pytest.approx(REACH, rel=1e-5)
 
 
 def test_it_costs_torch_and_little_more():

@@ -10,8 +10,9 @@ import torch
 
 import mmvtr
 from mmvtr.arrays.inputs import Bank, Vectors
-from mmvtr.arrays.list_chances import ListChances
+from mmvtr.arrays.shift import Asked
 from mmvtr.arrays.state import State
+from mmvtr.arrays.topk_probabilities import TopKProbabilities
 from mmvtr.functional.transforms.item_biases import ItemBiases
 from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS
 
@@ -31,7 +32,7 @@ VALUES = dict(
     iterations=np.int64(3),
     tolerance=0.01,
     bank_marginals=np.arange(1, 71) / np.arange(1, 71).sum(),
-    strictness=torch.tensor(0.5),
+    marginal_penalty=torch.tensor(0.5),
     neighbours=7,
     alpha=-0.2,
     strength=0.3,
@@ -57,7 +58,7 @@ def leaves(x, where=''):
     if hasattr(x, '_asdict'):
         x = x._asdict()
     if isinstance(x, dict):
-        for name, part in x.items():
+        for name, part in sorted(x.items()):
             yield from leaves(part, f'{where}.{name}')
     else:
         yield where, x
@@ -92,12 +93,23 @@ def test_saved_and_read_it_goes_on(name, option, tmp_path):
     assert np.array_equal(one.scores(TEXTS), two.scores(TEXTS))
 
 
+def test_an_option_by_its_former_name_is_read(tmp_path):
+    ours = mmvtr.fit(VIDEOS, BANK, 'unbalanced_sinkhorn', marginal_penalty=0.5)
+    ours.save(tmp_path)
+    path = tmp_path / 'debiaser.json'
+    path.write_text(path.read_text().replace('marginal_penalty', 'strictness'))
+    again = mmvtr.Debiaser.load(tmp_path, VIDEOS)
+    assert 'strictness' not in {**again.options, **again.options_}
+    assert torch.equal(again.refit(BANK).biases_, ours.biases_)
+    with pytest.raises(ValueError, match="not 'strictness': it is marginal_penalty now"):
+        mmvtr.fit(VIDEOS, BANK, 'unbalanced_sinkhorn', strictness=0.5)
+
+
 def test_every_part_is_compared():
     one = fitted('sinkhorn', None).calibrate()
     found = Counter(where.split('.')[1] for where, _ in leaves(one._state))
-    assert found['bank'] == len(vars(one.bank_)) and found['calibration'] == len(
-        ListChances._fields
-    )
+    parts = len(TopKProbabilities._fields) - 1 + len(Asked._fields)
+    assert found['bank'] == len(vars(one.bank_)) and found['calibration'] == parts
     assert found['fitted'] >= len(ItemBiases._fields) and set(found) == set(State._fields)
     with pytest.raises(AssertionError, match='counts'):
         two = fitted('sinkhorn', None).calibrate()
@@ -126,11 +138,24 @@ def test_stores_keep_it_and_say_so(tmp_path, monkeypatch):
     )
     with created(tmp_path / 's', 12) as store:
         store.add([str(i) for i in range(100)], VIDEOS[:100])
-        store.refit(ASKED, items=SEEN, transform='nnn', paired=True, chances=True, fewer=True)
-        before = store.list_chances
+        store.refit(ASKED, items=SEEN, transform='nnn', paired=True, probabilities=True, fewer=True)
+        before = store.topk_probabilities
         store.add([str(i) for i in range(100, 130)], VIDEOS[100:])
-        assert store.list_chances is before and before.items == 100
-        assert '23% of the items were added after the calibration of P(right)' in said[-1]
+        assert store.topk_probabilities is before and before.items == 100
+        assert '23% of the items were added after the fit, 0% of the fitted' in said[-1]
+        drift = mmvtr.fit(VIDEOS[:100], ASKED, 'nnn').add(VIDEOS[100:]).stale_.drift
+        assert store.stale == pytest.approx((30 / 130, 0, drift), abs=1e-4)
+        store.persist()
+        store.delete([str(i) for i in range(10)])
+        assert store.stale[:2] == pytest.approx((30 / 120, 0.1))
+        store.undo()
+        assert store.stale[:2] == pytest.approx((30 / 130, 0))
+        store.add(['0'], VIDEOS[:1], removing=['0'])
+        assert store.stale[:2] == pytest.approx((31 / 130, 0.01))
+        store.refit(ASKED, transform='csls', fewer=True)
+        assert store.stale == (0, 0, 0)
+        store.refit(transform=None)
+        assert store.stale is None
 
 
 @pytest.mark.parametrize('call', ['fit', 'refit', 'add'])
@@ -208,12 +233,12 @@ def test_ids_come_back_as_they_were_or_are_refused(more, tmp_path):
 def test_changed_takes_arrays():
     one = fitted('sinkhorn', None)
     scores = RANDOM.normal(size=(3, 130)).astype('f4')
-    found = one.changed(scores)
+    found = one.transform_scores(scores)
     assert isinstance(found, np.ndarray) and np.allclose(found, scores + one.biases_.numpy())
-    assert one.changed(torch.tensor(scores).half()).dtype == torch.float32
+    assert one.transform_scores(torch.tensor(scores).half()).dtype == torch.float32
     for bad, said in (
         (scores[:, :5], r'\[3, 5\] must be \[queries, 130\]'),
         (scores * np.nan, 'nan'),
     ):
         with pytest.raises(ValueError, match=said):
-            one.changed(bad)
+            one.transform_scores(bad)

@@ -65,12 +65,12 @@ def test_transforms_are_those_of_the_score_matrices(geometry, name):
     scores, bank = (torch.tensor(reference(x, VIDEOS, geometry)) for x in (TEXTS, asked))
     options = dict(neighbours=10) if name == 'csls' else dict(temperature=0.1)
     if name == 'dbsn':
-        beside = dict(bank_gallery=torch.tensor(reference(asked, seen, geometry)))
-        expected = dbsn(scores, bank, **beside, **options)
+        extra = dict(bank_gallery=torch.tensor(reference(asked, seen, geometry)))
+        expected = dbsn(scores, bank, **extra, **options)
     elif name == 'db_norm':
         options['item_temperature'] = 0.2
-        beside = dict(item_bank=torch.tensor(reference(seen, VIDEOS, geometry)))
-        expected = db_norm(scores, bank, **beside, **options)
+        extra = dict(item_bank=torch.tensor(reference(seen, VIDEOS, geometry)))
+        expected = db_norm(scores, bank, **extra, **options)
     else:
         expected = of[name](scores, bank, **options) / (2 if name == 'csls' else 1)
     one = mmvtr.fit(VIDEOS, BANK, name, geometry=geometry, **options)

@@ -14,9 +14,9 @@ import mmvtr
 from children import ROOT
 from mmvtr.apis.inferencer.ranking import Gallery
 from mmvtr.apis.inferencer.transforms import fitted_to_bank
-from mmvtr.engine.loop.evaluation import Encoded, Evaluation
-from mmvtr.engine.transforms.query_queue import Queries
-from mmvtr.engine.transforms.score_transforms import ScoreTransformHook
+from mmvtr.engine.hooks.query_queue import Queries
+from mmvtr.engine.hooks.score_transforms import ScoreTransformHook
+from mmvtr.engine.loops.evaluation import Encoded, Evaluation
 from mmvtr.functional.similarities.distinct import asked_before
 from mmvtr.functional.transforms.transform_table import OF_BANK
 from mmvtr.registry import HOOKS

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from mmengine.config import Config
 
-from mmvtr.before import Row
-from mmvtr.engine.launch import before
+from mmvtr.engine import before
+from mmvtr.engine.rows import Row
 
 FLAGS = ('no_validate', 'best_on_test', 'auto_scale_lr', 'deterministic', 'diff_rank_seed')
 ARGS = Namespace(launcher='none', amp=None, no_persistent_workers=False, **dict.fromkeys(FLAGS))
@@ -19,13 +19,12 @@ def train(tmp_path, monkeypatch):
     checkpoint (None: before); returns the flags of its command."""
     ran = []
 
-    def call(tool, *command, environment=None):
+    def run_child(command, *, environment, log):
         ran.append(command)
         killed = ran[0]
         if killed is not None:
             (tmp_path / 'last_checkpoint').write_text(str(tmp_path / 'epoch_1.pth'))
-        if killed is not False:
-            raise SystemExit(9)
+        return 9 if killed is not False else 0
 
     def trained(rate, killed=False, resume=True):
         ran[:] = [killed]
@@ -39,7 +38,7 @@ def train(tmp_path, monkeypatch):
                 raise
         return ran[1:] and '--resume' in ran[1]
 
-    monkeypatch.setattr(before, 'call', call)
+    monkeypatch.setattr(before, 'run_child', run_child)
     return trained
 
 
@@ -66,3 +65,36 @@ def test_one_that_is_trained_anew_is_unfinished_until_its_end(train):
     train(0.1)
     assert train(0.1, killed=True, resume=False) is False
     assert train(0.1) is True
+
+
+def test_a_command_is_run_once_and_again_where_it_failed_or_has_changed(tmp_path, capsys):
+    script = tmp_path / 'count.py'
+    script.write_text(
+        'import sys\nfrom pathlib import Path\n'
+        'file = Path(sys.argv[1])\n'
+        'file.write_text((file.read_text() if file.exists() else "") + "x")\n'
+        'raise SystemExit(int(sys.argv[2]))\n'
+    )
+
+    def make(status):
+        folder = tmp_path / 'row'
+        row = Row('row', '', folder, run=(str(script), str(folder / 'made'), str(status)))
+        how = dict(seed=0, said='row', start=before.Start(log=before.log_of(row)))
+        before.make_row(row, ARGS, Path('train.py'), None, **how)
+
+    for _ in range(2):
+        with pytest.raises(SystemExit, match='count.py ended with 4'):
+            make(4)
+    for _ in range(2):
+        make(0)
+    assert (tmp_path / 'row/made').read_text() == 'xxx'
+    assert 'row: finished, in' in capsys.readouterr().out
+    with pytest.raises(SystemExit, match='0 in place of 3: remove that folder'):
+        make(3)
+
+
+def test_a_tool_is_named_and_a_script_is_a_file(tmp_path):
+    tool = Row('a', '', tmp_path, run=('mine_negatives', '--k', '3'))
+    assert before.command_words(tool) == ['-m', 'mmvtr', 'mine_negatives', '--k', '3']
+    here = Row('a', '', tmp_path, run=(__file__, '3'))
+    assert before.command_words(here) == [__file__, '3']

@@ -14,15 +14,9 @@ from mmengine.runner import Runner
 
 import toy
 from children import MP, in_child
-from mmvtr.engine.loop.checkpoint import (
-    PlainCheckpointHook,
-    check_weights,
-    latest_checkpoint,
-    plain,
-    random_states,
-    read_checkpoint,
-    set_random_states,
-)
+from mmvtr.engine.hooks.checkpoint_hook import PlainCheckpointHook, plain
+from mmvtr.engine.loops.checkpoint import latest_checkpoint, random_states, set_random_states
+from mmvtr.storage.weights import check_weights, read_checkpoint
 
 
 def train(folder: Path, *, kill_at: int = -1, resume: bool = False, events=None, **options) -> None:

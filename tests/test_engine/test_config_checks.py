@@ -89,6 +89,7 @@ def refused(key, value=1, path=PLANTED):
         ('train_dataloader.sampler.shufle', "EpochSampler has no argument 'shufle'"),
         ('train_dataloader.dataset.text_pipeline.0.xyz', "WordTokenize has no argument 'xyz';"),
         ('model.supervison.floor', 'did you mean supervision?'),
+        ('model.belief.at', 'it is teacher now'),
         ('model.supervision.flor', "DVTRSupervision has no argument 'flor'; did you mean floor?"),
         ('model.losses.contrastiv.loss_weight', 'has no type; did you mean contrastive?'),
         ('default_hooks.loger.interval', 'default_hooks.loger: has no type; did you mean logger?'),
@@ -109,6 +110,12 @@ def refused(key, value=1, path=PLANTED):
 def test_a_key_that_nothing_reads(key, said):
     found = refused(key)
     assert said in found and found.startswith(key.partition('.')[0])
+
+
+def test_a_former_name_leads_to_the_name_of_today():
+    assert refused('model.supervision.type', 'CrossFittedBelief').endswith(
+        "nothing is registered as 'CrossFittedBelief'; it is CrossFittedTeachers now"
+    )
 
 
 @pytest.mark.parametrize(

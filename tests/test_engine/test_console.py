@@ -13,7 +13,7 @@ from mmengine.runner import Runner
 
 import toy
 from children import run_tool
-from mmvtr.engine.launch.console import (
+from mmvtr.engine.hooks.console import (
     TimedLoggerHook,
     file_only,
     raise_on_full_disk,
@@ -155,7 +155,7 @@ def hook(monkeypatch):
                 cls.scalars += 1
 
     clock = Clock()
-    monkeypatch.setattr('mmvtr.engine.launch.console.time', clock)
+    monkeypatch.setattr('mmvtr.engine.hooks.console.time', clock)
     made = TimedLoggerHook(interval=20, seconds=10)
     made.before_run(type('R', (), dict(timestamp='t')))
     return made, Fake, clock

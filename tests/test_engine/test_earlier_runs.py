@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from mmvtr.engine.loop.checkpoint import latest_checkpoint
-from mmvtr.engine.loop.earlier_runs import Past, best_in, make_room, set_aside, steps_in
-from mmvtr.engine.loop.facts import Choice, choice_of
+from mmvtr.engine.loops.checkpoint import latest_checkpoint
+from mmvtr.engine.loops.earlier_runs import Past, best_in, make_room, set_aside, steps_in
+from mmvtr.engine.loops.facts import Choice, choice_of
 from mmvtr.storage import write_plain
 from mmvtr.storage.weights import read_checkpoint
 

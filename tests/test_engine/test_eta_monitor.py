@@ -121,9 +121,9 @@ def val_of(eta, mode='val'):
     return SimpleNamespace(mode=mode, matrices={'eta': eta}, relation=relation)
 
 
-@pytest.mark.parametrize('prefixes', [('',), ('', 'live_')], ids=['alone', 'belief'])
+@pytest.mark.parametrize('prefixes', [('',), ('', 'live_')], ids=['alone', 'teacher'])
 def test_warns_once_of_pairs_that_are_learnt_by_heart(caplog, prefixes):
-    """Where a Belief acts the model's own figures are read, and there is nothing to warn of."""
+    """Where an EarlyTeacher acts the model's own figures are read: nothing to warn of."""
     hook, figures = EtaMonitorHook(), (0.97, 0.95, 0.9, 0.02, 1.0)
     step = {f'{p}{name}': value for p in prefixes for name, value in zip(FIGURES, figures)}
     if len(prefixes) > 1:
@@ -142,7 +142,7 @@ def test_warns_once_of_pairs_that_are_learnt_by_heart(caplog, prefixes):
     ] * 2
     warned = [m for level, m in said if level == 'WARNING']
     assert len(warned) == (len(prefixes) == 1)
-    assert all('pairs are memorised' in m and "type='Belief'" in m for m in warned)
+    assert all('pairs are memorised' in m and "type='EarlyTeacher'" in m for m in warned)
 
 
 def test_says_which_share_of_the_unannotated_pairs_is_true(caplog):

@@ -17,8 +17,8 @@ from torch import nn
 import children  # noqa: F401 - the server that forks the processes has imported all
 from mmvtr.datasets import PairValues, VideoTextDataset
 from mmvtr.datasets.videos.missing import LeftOut
-from mmvtr.engine.loop.evaluation import to_cpu
-from mmvtr.engine.loop.evaluation_loop import (
+from mmvtr.engine.loops.evaluation import to_cpu
+from mmvtr.engine.loops.evaluation_loop import (
     RetrievalLoop,
     TwoPassLoader,
     span,

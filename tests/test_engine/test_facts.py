@@ -7,8 +7,8 @@ import torch
 
 import toy
 from children import run_tool
-from mmvtr.engine.loop.facts import Training, differences, differing, together, trainings_of
-from mmvtr.engine.loop.facts_of_run import commit_of
+from mmvtr.engine.loops.facts import Training, differences, differing, together, trainings_of
+from mmvtr.engine.loops.facts_of_run import commit_of
 from mmvtr.storage import write_plain
 from mmvtr.storage.weights import read_checkpoint
 

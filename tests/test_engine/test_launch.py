@@ -5,7 +5,7 @@ import torch
 from mmengine.config import Config
 
 from mmvtr.datasets import VideoTextDataset
-from mmvtr.engine.launch import launching as launch
+from mmvtr.engine import launching as launch
 
 
 @pytest.mark.parametrize('cuda', [True, False])
@@ -36,3 +36,19 @@ def test_a_set_without_an_item_stops_a_run():
         SystemExit, match='test_dataloader.dataset.*cannot be built:\nit has no item'
     ):
         launch.check_datasets(cfg)
+
+
+class Missing(VideoTextDataset):
+    """Its features are not there yet."""
+
+    def load_annotations(self):
+        raise FileNotFoundError('data/x does not exist')
+
+
+@pytest.mark.parametrize('kind, named', [(Missing, True), (Nothing, False)])
+def test_the_command_that_makes_missing_data_is_named(kind, named):
+    dataset = dict(type=kind, video_pipeline=[], text_pipeline=[])
+    cfg = Config(dict(made_by='python make.py x', test_dataloader=dict(dataset=dataset)))
+    with pytest.raises(SystemExit, match='cannot be built:\n') as raised:
+        launch.check_datasets(cfg)
+    assert str(raised.value).endswith('checkout of mmvtr: python make.py x') == named

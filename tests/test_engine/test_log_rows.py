@@ -4,8 +4,8 @@ import doctest
 
 import pytest
 
-import mmvtr.engine.launch.console
-from mmvtr.engine.launch.console import what_matters_first
+import mmvtr.engine.hooks.console
+from mmvtr.engine.hooks.console import what_matters_first
 
 STEP = (
     'Epoch(train) [1][1/3]  base_lr: 1.0000e-04 lr: 2.0000e-04  eta: 1 day, 0:00:01  time: 0.2472'
@@ -51,4 +51,4 @@ def test_rates_of_several_groups():
 
 
 def test_the_examples():
-    assert doctest.testmod(mmvtr.engine.launch.console).failed == 0
+    assert doctest.testmod(mmvtr.engine.hooks.console).failed == 0

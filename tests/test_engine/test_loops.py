@@ -9,8 +9,8 @@ from mmengine.config import Config
 from mmengine.runner import Runner
 
 import toy
-from mmvtr.engine.launch.runner import ToolRunner
-from mmvtr.engine.loop.loops import AlternatingTrainLoop, _Passes
+from mmvtr.engine.loops.alternating import AlternatingTrainLoop, _Passes
+from mmvtr.engine.runner import ToolRunner
 
 
 @pytest.fixture

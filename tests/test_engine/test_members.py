@@ -14,16 +14,16 @@ from torch.nn.parallel import DistributedDataParallel
 from mmvtr.apis import encode_set, vectors
 from mmvtr.engine.hooks.basic import ModalityGapHook
 from mmvtr.engine.hooks.members import MembersHook, fuse_config, read_fusion
-from mmvtr.engine.loop.checkpoint import read_checkpoint
-from mmvtr.engine.loop.evaluation import Evaluation
-from mmvtr.engine.loop.evaluation_loop import relation_of
-from mmvtr.engine.transforms.query_queue import Queries, QueryQueueHook
-from mmvtr.engine.transforms.score_transforms import SinkhornHook
+from mmvtr.engine.hooks.query_queue import Queries, QueryQueueHook
+from mmvtr.engine.hooks.score_transforms import SinkhornHook
+from mmvtr.engine.loops.evaluation import Evaluation
+from mmvtr.engine.loops.evaluation_loop import relation_of
 from mmvtr.functional.transforms.score_transforms import sinkhorn_scores
 from mmvtr.models.backdoor import BackdoorRetriever
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
+from mmvtr.storage.weights import read_checkpoint
 from mmvtr.structures import Embedding
 from tests.test_engine.test_evaluation_loop import (
     DIM,

@@ -182,11 +182,29 @@ def test_refused_before_a_start(folder, place, name):
 
 
 @pytest.mark.parametrize(
+    ('monitor', 'rule'),
+    [
+        ('retrieval/rsum', 'greater'),
+        ('retrieval/t2v_MnR', 'less'),
+        ('semantic/t2v_mAP', None),  # mmengine knows what is better
+    ],
+)
+def test_early_stopping_without_a_rule(folder, monitor, rule):
+    path = folder / 'early.py'
+    hook = f"dict(type='EarlyStoppingHook', monitor={monitor!r})"
+    path.write_text(f'{toy.RETRIEVAL}\ncustom_hooks = [{hook}]')
+    said = f'custom_hooks.0.rule: of {monitor} mmengine cannot tell what is better: rule={rule!r}'
+    assert (said in faults(path)) == (rule is not None)
+    path.write_text(f'{toy.RETRIEVAL}\ncustom_hooks = [dict({hook}, rule="greater")]')
+    assert 'rule' not in faults(path)
+
+
+@pytest.mark.parametrize(
     ('line', 'key', 'name'),
     [
         ("custom_hooks = [dict(type='mmengine.EMAHook')]", 'custom_hooks.0', 'EMAHook'),
         ("custom_hooks = [dict(type='EMAHook', momentum=.1)]", 'custom_hooks.0', 'EMAHook'),
-        ("model['belief'] = dict(type='Belief')", 'model.belief', 'Belief'),
+        ("model['teacher'] = dict(type='EarlyTeacher')", 'model.teacher', 'EarlyTeacher'),
     ],
 )
 def test_what_copies_a_sharded_model_is_refused_before_a_start(folder, line, key, name):

@@ -6,7 +6,7 @@ import torch
 from torch.nn.functional import normalize
 
 from mmvtr.engine.hooks.basic import ModalityGapHook
-from mmvtr.engine.loop.evaluation import Encoded, Evaluation
+from mmvtr.engine.loops.evaluation import Encoded, Evaluation
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.structures import Embedding, Relation
 

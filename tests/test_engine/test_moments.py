@@ -10,7 +10,7 @@ from torch.nn.functional import cosine_similarity as cos
 
 import mmvtr.engine.hooks.moments_hook
 from mmvtr.engine.hooks.moments_hook import MomentsHook, times
-from mmvtr.engine.loop.evaluation import Encoded, Evaluation
+from mmvtr.engine.loops.evaluation import Encoded, Evaluation
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
 from mmvtr.models.similarities.mssl import MSSLSimilarity
 from mmvtr.structures import Embedding, Relation

@@ -10,7 +10,7 @@ import torch
 from mmengine.optim import build_optim_wrapper
 from torch import nn
 
-from mmvtr.engine.loop.optim import (
+from mmvtr.engine.loops.optim import (
     AutocastOptimWrapper,
     BertAdam,
     Ranger,
@@ -157,7 +157,7 @@ def test_closure():
 
 @pytest.mark.parametrize('bad', [dict(lr=-1), dict(lr=1, betas=(1, 0.9)), dict(lr=1, eps=-1)])
 def test_bertadam_rejects(bad):
-    with pytest.raises(ValueError, match='BertAdam'):
+    with pytest.raises(ValueError, match=r'^(lr|betas|eps) must '):
         BertAdam([nn.Parameter(torch.ones(1))], **bad)
 
 
@@ -252,7 +252,7 @@ def test_ranger_closure_and_groups():
     'bad', [dict(alpha=2), dict(k=0), dict(lr=0), dict(eps=0), dict(alpha=float('nan'))]
 )
 def test_ranger_rejects(bad):
-    with pytest.raises(ValueError, match='Ranger'):
+    with pytest.raises(ValueError, match=r'^(alpha|k|lr|eps) must '):
         Ranger([nn.Parameter(torch.ones(1))], **bad)
 
 
@@ -299,5 +299,5 @@ def test_up_and_down_linearly():
         optimizer.step()
         scheduler.step()
     assert rates == pytest.approx([0, 1, 2, 5 / 3, 4 / 3, 1, 2 / 3, 1 / 3])
-    with pytest.raises(ValueError, match='WarmupLinearLR: warmup must be in'):
+    with pytest.raises(ValueError, match='warmup must lie in'):
         WarmupLinearLR(BertAdam([nn.Parameter(torch.ones(1))], lr=1.0), warmup=1.0)

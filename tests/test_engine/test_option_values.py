@@ -5,8 +5,8 @@ from typing import Any, Optional, Union, get_args
 import pytest
 from mmengine.config import Config
 
+from mmvtr.cli.values import Written, part
 from mmvtr.utils import annotation_of, kind_at, load_config
-from mmvtr.values import Written, part
 
 ODD = [
     'My Clips',

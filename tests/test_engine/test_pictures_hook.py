@@ -13,19 +13,20 @@ from torch.nn.functional import cross_entropy
 import mmvtr.engine.hooks.pictures as pictures
 from mmvtr.engine.hooks.pictures import PICTURES, lacking
 from mmvtr.engine.hooks.pictures_hook import PicturesHook, figures, request_for
+from mmvtr.engine.hooks.score_transforms import SinkhornHook
 from mmvtr.engine.hooks.study import Study
-from mmvtr.engine.loop.evaluation import Encoded, Evaluation
-from mmvtr.engine.transforms.score_transforms import SinkhornHook
+from mmvtr.engine.loops.evaluation import Encoded, Evaluation
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.models.annotation import match
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
-from mmvtr.models.supervisions.belief import Belief
 from mmvtr.models.supervisions.dvtr import DVTRSupervision, relative_uncertainty
+from mmvtr.models.supervisions.early_teacher import EarlyTeacher
 from mmvtr.models.supervisions.relative_scores import RelativeScoreSupervision
+from mmvtr.models.supervisions.teachers import StoredTeachers
 from mmvtr.models.target import Target
 from mmvtr.structures import Directed, Embedding, Relation
 from tests.test_dist import make_batch
-from tests.test_models.test_belief import make_model, steps
+from tests.test_models.test_early_teacher import make_model, steps
 
 T, V, F, D = 9, 6, 4, 5
 GAMMA = 0.2
@@ -144,9 +145,9 @@ def test_weights_go_with_the_training(evaluation, dataset):
     assert 0 < means['val'] == pytest.approx(means['test'] / 2)
 
 
-def test_weights_are_those_of_the_belief_that_acts(dataset, monkeypatch):
-    """Not those of the model itself, which has gone on; before the belief acts, the model's own."""
-    model = make_model(Belief(at=0.5)).float()
+def test_weights_are_those_of_the_teacher_that_acts(dataset, monkeypatch):
+    """Not those of the model itself, which has gone on; before it acts, the model's own."""
+    model = make_model(EarlyTeacher(at=0.5)).float()
     inputs, samples = make_batch(slice(0, 5), slice(0, 7))
     inputs = {k: x.float() if x.is_floating_point() else x for k, x in inputs.items()}
     steps(model, [(inputs, samples)] * 3, [0.4, 0.5, 0.6])
@@ -156,13 +157,13 @@ def test_weights_are_those_of_the_belief_that_acts(dataset, monkeypatch):
         sides = model(inputs, samples, mode='tensor')
         known = Target(match(samples, torch.device('cpu')))
         expected = {'val': model.supervision(*sides, known)[0].weights}
-        believer = model.belief.believer
+        copy = model.teacher.copy
         before = deepcopy(model)
         for name in ('encoder', 'heads', 'supervision'):
-            setattr(before, name, deepcopy(getattr(believer, name)))
+            setattr(before, name, deepcopy(getattr(copy, name)))
         before.supervision.progress = 1.0
         expected['test'] = before.supervision(*before(inputs, mode='tensor'), known)[0].weights
-    model.belief.progress = 0.2
+    model.teacher.progress = 0.2
     whole = [Encoded(torch.arange(len(one['global'].mean)), [], one, None) for one in sides]
     relation = Relation(known.positives)
     for mode in ('val', 'test'):
@@ -171,17 +172,19 @@ def test_weights_are_those_of_the_belief_that_acts(dataset, monkeypatch):
         places = [[*range(n)] for n in own.shape]
         found = pictures.training_weights(Study(made, dataset), *places)
         torch.testing.assert_close(found[~own], expected[mode][~own])
-        assert model.belief.progress == 0.2
+        assert model.teacher.progress == 0.2
     assert (expected['val'] - expected['test']).abs().max() > 0.05
 
 
-@pytest.mark.parametrize('agreement', [None, 0.0, 0.1])
+@pytest.mark.parametrize('agreement', [None, 'teachers', 0.0, 0.1])
 def test_a_matrix_without_weights(evaluation, dataset, agreement, monkeypatch):
-    """No supervision, one that reads scores, and one that reads what training brings."""
+    """No supervision, teachers', one that reads scores, and one that reads what training brings."""
     said = []
     monkeypatch.setattr(pictures, 'print_log', lambda text, logger: said.append(text))
     evaluation.model.supervision = None
-    if agreement is not None:
+    if agreement == 'teachers':  # whose vectors the items of a test lack
+        evaluation.model.supervision = StoredTeachers(teachers=['x'])
+    elif agreement is not None:
         evaluation.model.supervision = RelativeScoreSupervision(agreement=agreement)
     figure = drawn(evaluation, dataset, 3, ['score_matrix'])[0]['score_matrix']
     panels = [axis.get_title() for axis in figure.axes]

@@ -6,7 +6,7 @@ import pytest
 from mmengine.runner import EpochBasedTrainLoop
 from torch import nn
 
-from mmvtr.engine.loop.protocol import (
+from mmvtr.engine.loops.protocol import (
     checkpoint_in_words,
     frames_from,
     models_in_words,

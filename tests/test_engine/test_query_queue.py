@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from mmvtr.datasets import collate_retrieval
-from mmvtr.engine.loop.checkpoint import plain
-from mmvtr.engine.transforms.query_queue import Queries, QueryQueue, QueryQueueHook
+from mmvtr.engine.hooks.checkpoint_hook import plain
+from mmvtr.engine.hooks.query_queue import Queries, QueryQueue, QueryQueueHook
 from mmvtr.structures import Embedding
 from tests.test_dist import make_batch, make_model
 

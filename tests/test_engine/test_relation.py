@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from mmvtr.engine.loop.evaluation import Encoded
-from mmvtr.engine.loop.evaluation_loop import actions, lengths, relation_of
+from mmvtr.engine.loops.evaluation import Encoded
+from mmvtr.engine.loops.evaluation_loop import actions, lengths, relation_of
 from tests.test_engine.test_evaluation_loop import Captions, FakeDataset, make_runner
 from tests.test_engine.test_evaluation_readers import Reader
 

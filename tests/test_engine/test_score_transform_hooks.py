@@ -8,14 +8,15 @@ import torch
 from torch.nn.functional import normalize
 
 from mmvtr.engine import HedgedScalingHook, LocalScalingHook
-from mmvtr.engine.loop.evaluation import Encoded, Evaluation
-from mmvtr.engine.transforms import score_transforms as hooks
-from mmvtr.engine.transforms.query_queue import Queries, QueryQueueHook
-from mmvtr.engine.transforms.stored_queries import read_bank
+from mmvtr.engine.hooks import score_transforms as hooks
+from mmvtr.engine.hooks.query_queue import Queries, QueryQueueHook
+from mmvtr.engine.hooks.stored_queries import read_bank
+from mmvtr.engine.loops.evaluation import Encoded, Evaluation
 from mmvtr.evaluation import RetrievalMetric, SoftPositiveMetric, evaluate, transforms_table
 from mmvtr.functional.transforms import score_transforms as fn
 from mmvtr.functional.transforms.dual_banks import db_norm, dbsn
 from mmvtr.functional.transforms.sinkhorn import sinkhorn
+from mmvtr.functional.transforms.transform_table import TRANSFORMS
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.similarities.token import TokenSimilarity
 from mmvtr.models.temperature import Temperature
@@ -35,6 +36,11 @@ ALL_HOOKS = [
 ]
 #: Arguments beside the queries.
 ARGUMENTS = {
+    **{
+        kind: dict(temperature='model')
+        for kind in ALL_HOOKS
+        if 'temperature' in TRANSFORMS[kind.default_name].options
+    },
     hooks.CSLSHook: dict(neighbours=3),
     LocalScalingHook: dict(t2v=0.3, v2t=0.3, share=0.25),
     hooks.NNNHook: dict(neighbours=3),
@@ -121,6 +127,7 @@ def test_the_train_queue(kind, runner, evaluation):
     assert not evaluation.transductive
     note = evaluation.notes[hook.name]
     assert 'train queue, 12 texts (12 distinct), 12 videos' in note and 'inductive' in note
+    assert ('temperature 0.1' in note) == ('temperature' in TRANSFORMS[hook.name].options)
 
 
 @pytest.mark.parametrize('kind', ALL_HOOKS)
@@ -150,7 +157,8 @@ def test_a_bank_file(runner, evaluation, tmp_path):
 
 def test_every_training_video_counts_once(runner, evaluation):
     """'per_video' gives what a bank with one copy of each query's video mass would give."""
-    hook = hooks.SinkhornHook(queries='train_queue', marginals='per_video')
+    how = dict(marginals='per_video', temperature=GAMMA)
+    hook = hooks.SinkhornHook(queries='train_queue', **how)
     hook.after_scoring(runner, evaluation)
     t2v, _ = bank_scores()
     weights = torch.tensor([1 / 8] * 8 + [1 / 3] * 3 + [1.0]) / 3
@@ -313,7 +321,7 @@ def test_a_shortlist_is_refused(runner, evaluation):
         (dict(queries='train_queue', marginals='test'), 'which are labels'),
         (dict(queries='train_queue', marginals='x'), "'uniform' or 'per_video', not 'x'"),
         (dict(queries='test', marginals='per_video'), 'weighs training queries'),
-        (dict(queries='test', temperature=0), 'temperature must be positive or None, not 0'),
+        (dict(queries='test', temperature=0), 'temperature must be positive.* not 0'),
     ],
 )
 def test_bad_arguments(arguments, message):
@@ -327,7 +335,7 @@ def test_queries_have_no_default():
 
 
 def test_dbsn_reads_the_stored_queries_of_the_other_kind(runner, evaluation):
-    hook = hooks.DBSNHook(queries='train_queue', iterations=4)
+    hook = hooks.DBSNHook(queries='train_queue', iterations=4, temperature='model')
     hook.after_scoring(runner, evaluation)
     scores, (t2v, v2t) = evaluation.matrices['scores'], bank_scores()
     own = normalize(vectors(K, 2), dim=1) @ normalize(vectors(K, 3), dim=1).t()
@@ -341,7 +349,8 @@ def test_dbsn_reads_the_stored_queries_of_the_other_kind(runner, evaluation):
 
 @pytest.mark.parametrize('how', [{}, dict(item_temperature=0.3), dict(dynamic=True, neighbours=2)])
 def test_db_norm_reads_the_stored_items(runner, evaluation, how):
-    hooks.DBNormHook(queries='train_queue', **how).after_scoring(runner, evaluation)
+    hook = hooks.DBNormHook(queries='train_queue', temperature='model', **how)
+    hook.after_scoring(runner, evaluation)
     scores, (t2v, v2t) = evaluation.matrices['scores'], bank_scores()
     found, how = evaluation.transformed['db_norm'], dict(how, temperature=GAMMA)
     texts, videos, stored, seen = (
@@ -402,7 +411,7 @@ def test_hedged_scaling_orders_the_lists_of_texts_alone(runner, evaluation, quer
     [
         (dict(first=float('nan'), rest=0.1), 'first must be finite, not nan'),
         (dict(first=-0.1, rest=0.1, share=0), r'share must lie in \(0, 1\], not 0'),
-        (dict(first=-0.1, rest=0.1, places=0), 'places must be 1 or more, not 0'),
+        (dict(first=-0.1, rest=0.1, places=0), 'places must be at least 1, not 0'),
     ],
 )
 def test_bad_hedged_scaling(how, said):

@@ -10,8 +10,8 @@ from mmengine.hooks import Hook
 from mmengine.runner import get_priority
 
 from mmvtr.engine.hooks.basic import ScoresFileHook
-from mmvtr.engine.loop.evaluation import Encoded, Evaluation
-from mmvtr.engine.transforms.score_transforms import SinkhornHook
+from mmvtr.engine.hooks.score_transforms import SinkhornHook
+from mmvtr.engine.loops.evaluation import Encoded, Evaluation
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Relation
 from score_files.reading import read_matrix

@@ -13,8 +13,8 @@ from mmengine.model import MMDistributedDataParallel
 from mmengine.optim import OptimWrapper
 
 from children import ROOT, free_port, run_tool
-from mmvtr.engine.loop.optim import AutocastOptimWrapper
-from mmvtr.engine.loop.sharded import (
+from mmvtr.engine.loops.optim import AutocastOptimWrapper
+from mmvtr.engine.loops.sharded import (
     FullyShardedRetriever,
     adapt_optimizer,
     clip_grad_norm,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mmvtr.engine.hooks.basic import SigmaFileHook
-from mmvtr.engine.loop.evaluation import Encoded, Evaluation
+from mmvtr.engine.loops.evaluation import Encoded, Evaluation
 from mmvtr.structures import Relation
 from tests.test_dist import make_batch, make_model
 

@@ -11,9 +11,9 @@ from torch.nn.functional import normalize
 
 from mmvtr.datasets import CaptionImplication, VideoTextDataset
 from mmvtr.engine import SureFirstHook
-from mmvtr.engine.loop.evaluation import Encoded, Evaluation
-from mmvtr.engine.transforms.query_queue import Queries, QueryQueueHook
-from mmvtr.engine.transforms.stored_queries import read_training_set
+from mmvtr.engine.hooks.query_queue import Queries, QueryQueueHook
+from mmvtr.engine.hooks.stored_queries import read_training_set
+from mmvtr.engine.loops.evaluation import Encoded, Evaluation
 from mmvtr.functional import expected_truth, sure_first
 from mmvtr.functional.metrics.first_places import SHARE
 from mmvtr.models.similarities.cosine import CosineSimilarity
@@ -118,7 +118,7 @@ def test_it_is_the_function_of_the_gallerys_own_words(runner, evaluation, temper
     truth = expected_truth(scores, witness.among(GALLERY), temperature=temperature)
     expected = sure_first(scores, truth, sure=0.4, places=2)
     torch.testing.assert_close(found.v2t, expected.t())
-    at = '0.2;' if temperature else f'{SHARE:g} of the reach;'
+    at = '0.2;' if temperature else f'{SHARE:g} of the score gap;'
     assert f'temperature {at}' in evaluation.notes['two']
 
 
@@ -241,8 +241,8 @@ def test_a_clips_list_does_not_depend_on_other_clips(runner, evaluation):
         ),
         (dict(written='bank'), "bank_file belongs to written='bank'"),
         (dict(sure=1.2), r'sure must lie in \[0, 1\], not 1.2'),
-        (dict(places=0), 'places must be 1 or more, not 0'),
-        (dict(temperature=0.0), 'temperature must be positive or None, not 0.0'),
+        (dict(places=0), 'places must be at least 1, not 0'),
+        (dict(temperature=0.0), 'temperature must be positive and finite, not 0.0'),
     ],
 )
 def test_bad_arguments(how, said):

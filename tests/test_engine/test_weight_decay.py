@@ -5,8 +5,10 @@ import torch
 from mmengine.optim import OptimWrapper, build_optim_wrapper
 from torch import nn
 
-from mmvtr.engine.launch.runner import groups_in_words
-from mmvtr.engine.loop.optim import decays
+import toy
+from children import run_tool
+from mmvtr.engine.loops.optim import decays
+from mmvtr.engine.runner import groups_in_words
 
 
 class Part(nn.Module):
@@ -157,3 +159,18 @@ def test_names_are_parts_of_a_path():
     matrix = nn.Parameter(torch.zeros(2, 2))
     assert decays('encoder.decomposition.weight', matrix)
     assert not decays('members.1.encoder.position.weight', matrix)
+
+
+def test_a_key_that_fits_nothing_is_an_error_of_every_constructor(tmp_path):
+    """A part that a config may leave out can be named nevertheless."""
+    toy.write_config(tmp_path)
+    key = 'optim_wrapper.paramwise_cfg.custom_keys'
+    for name, code in (('encoder.frame.', 1), ('data_preprocessor', 0)):
+        words = (
+            '--cfg-options',
+            f"{key}={{'{name}': {{'lr_mult': 0.1}}}}",
+            'train_cfg.max_epochs=1',
+        )
+        ended, printed = run_tool(tmp_path, 'train.py', 'toy_config.py', *words, '--work-dir', name)
+        said = f"custom_keys: no parameter of the model has '{name}' in its name"
+        assert (ended, said in ' '.join(printed.split())) == (code, bool(code)), printed[-2000:]

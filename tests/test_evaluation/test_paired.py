@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from mmvtr.evaluation.paired import bootstrap, holm, paired, permutation_p
+from mmvtr.evaluation.paired import bootstrap, holm, permutation_p
 
 
 def test_all_signs_of_a_few():
@@ -30,19 +30,6 @@ def test_holm_by_hand():
     """Sorted .01 .02 .04 .2, times 4 3 2 1, and never below the one before."""
     assert holm([0.2, 0.01, 0.04, 0.02]) == pytest.approx([0.2, 0.04, 0.08, 0.06])
     assert holm([0.6, 0.5]) == [1.0, 1.0] and holm([]) == []
-
-
-def test_paired():
-    ours = np.array([1.0, 0, 1, 1, np.nan, 1, 1, 1])
-    theirs = np.array([0.0, 1, 0, 0, np.nan, 0, 0, 1])
-    found = paired(ours, theirs)
-    assert (found.mean, found.gained, found.lost, found.queries) == (pytest.approx(4 / 7), 5, 1, 7)
-    assert found.low < found.mean < found.high and found.clusters == 7
-    together = paired(ours, theirs, np.array([0, 0, 0, 0, 0, 0, 0, 1]))
-    assert together.clusters == 2 and together.p == 1 > found.p
-    assert paired(np.full(3, np.nan), np.full(3, np.nan)) is None
-    with pytest.raises(ValueError, match='do not have values for the same queries'):
-        paired(ours, theirs[::-1])
 
 
 def slow_bootstrap(fields, draws=2000):

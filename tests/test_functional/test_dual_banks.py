@@ -65,7 +65,7 @@ def test_golden_db_norm(shared, size, k, betas):
     name = f'db_k{k}_b{betas[0]}_{betas[1]}'
     torch.testing.assert_close(static, golden[f'{name}.paper'], atol=1e-5, rtol=1e-5)
     found = db_norm(scores, bank, **given, dynamic=True)
-    active, of_items = (activation_set(x, k=k)[scores.argmax(1)] for x in (bank, items))
+    active, of_items = (activation_set(x, neighbours=k)[scores.argmax(1)] for x in (bank, items))
     both = (active & of_items)[:, None]
     neither = ~(active | of_items)[:, None]
     found = torch.where(both, (found * (first + second)).exp(), found)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mmvtr.functional.similarities import tiles as tiles_module
-from mmvtr.functional.similarities.tiles import Tiles, as_tiles, inner_products, reach
+from mmvtr.functional.similarities.tiles import Tiles, as_tiles, inner_products, score_gap
 from mmvtr.functional.transforms import exp_sums
 from mmvtr.functional.transforms.exp_sums import ExpSums
 from mmvtr.functional.transforms.item_biases import fit_biases
@@ -19,17 +19,17 @@ def cosines(rows, columns, seed=0, dtype=torch.float32, width=8):
 
 
 @pytest.mark.parametrize('temperature', [1.0, 0.05, 0.02, 0.005])  # of the last, in log space
-@pytest.mark.parametrize('strictness', [1.0, 0.5])
-def test_sums_are_those_of_double_precision(temperature, strictness):
+@pytest.mark.parametrize('power', [1.0, 0.5])
+def test_sums_are_those_of_double_precision(temperature, power):
     scores, scale = cosines(40, 90), torch.tensor(1 / temperature)
     la = torch.randn(40, generator=torch.Generator().manual_seed(1)) * 3
     log_c = torch.randn(90, generator=torch.Generator().manual_seed(2))
     x = scores.double() * scale.double() + la.double()[:, None]
-    beta = strictness * (log_c.double() - x.logsumexp(0))
+    beta = power * (log_c.double() - x.logsumexp(0))
     sums = ExpSums(as_tiles(scores, entries=40 * 7), scale, scores)
     like = dict(rtol=0, atol=1e-6 / temperature * 0.1 + 5e-6)
     torch.testing.assert_close(sums.of_columns(la).double(), x.logsumexp(0), **like)
-    found = sums.of_rows(la, log_c, strictness).rows.double()
+    found = sums.of_rows(la, log_c, power).rows.double()
     torch.testing.assert_close(found, (x + beta).logsumexp(1), **like)
 
 
@@ -89,7 +89,7 @@ def test_a_fit_makes_the_scores_of_its_bank_once():
 
 
 def test_of_too_many_scores_codes_are_kept_and_the_exact_ones_made_twice(monkeypatch):
-    """Once for the reach, once for the last round; and biases are those of double precision."""
+    """Once for the score gap, once for the last round; and biases are those of double precision."""
     tiles, made, scores = counted(200, 3000, 500, dim=64)
     whole = fit_biases('sinkhorn', scores)
     monkeypatch.setattr(tiles_module, 'KEPT', 200 * 3000)
@@ -103,7 +103,7 @@ def test_of_too_many_scores_codes_are_kept_and_the_exact_ones_made_twice(monkeyp
 
 
 @pytest.mark.parametrize('name, options', [
-    ('unbalanced_sinkhorn', dict(strictness=0.5)), ('inverted_softmax', {}),
+    ('unbalanced_sinkhorn', dict(marginal_penalty=0.5)), ('inverted_softmax', {}),
     ('sinkhorn', dict(iterations=1)), ('sinkhorn', dict(iterations=2)),
     ('sinkhorn', dict(temperature=0.01)), ('sinkhorn', dict(temperature=2.0)),
     ('sinkhorn', dict(tolerance=0.01)), ('unbalanced_sinkhorn', {}),
@@ -126,4 +126,4 @@ def test_a_score_that_is_not_finite_is_named_coded_or_not(value, options, monkey
         with pytest.raises(ValueError, match=rf'bank\[3, 120\] is {value}'):
             fit_biases('sinkhorn', tiles, **options)
     with pytest.raises(ValueError, match=rf'scores\[3, 120\] is {value}'):
-        reach(tiles)
+        score_gap(tiles)

@@ -29,7 +29,7 @@ __all__.append('mean_scaling')
 DOORS = """
 import argparse, numpy as np, torch, mmvtr, mmvtr.functional
 from mmvtr.registry import HOOKS
-from mmvtr.transform_arguments import add_options, options_given
+from mmvtr.cli.transform_options import add_options, options_given
 from mmvtr.functional.transforms.transform_table import ADDITIVE, OF_QUERIES, UNITS
 
 assert mmvtr.__file__.startswith(HERE), mmvtr.__file__

@@ -75,7 +75,7 @@ def test_golden_dual_softmax(shared):
 def test_golden_qb_norm(shared, k, beta, name):
     golden = np.load(shared / 'golden' / 'qbnorm_dis.npz')
     bank, scores = (torch.from_numpy(golden[f'sims_{x}_test']) for x in ('train', 'test'))
-    active = activation_set(bank, k=k)
+    active = activation_set(bank, neighbours=k)
     assert active.nonzero().flatten().tolist() == sorted(golden[f'activation_set_k{k}'].tolist())
     normalised = active[scores.argmax(1)]
     if k == 1:
@@ -142,7 +142,7 @@ def test_inverted_softmax_ranks_as_sinkhorn_without_iterations():
 def test_activation_set_holds_the_best_of_some_bank_query(k, entries):
     _, bank = matrices(bank=4, gallery=11)
     expected = {j for row in bank.tolist() for j in sorted(range(11), key=lambda j: -row[j])[:k]}
-    found = activation_set(as_tiles(bank, entries=entries), k=k)
+    found = activation_set(as_tiles(bank, entries=entries), neighbours=k)
     assert set(found.nonzero().flatten().tolist()) == expected
     assert k == 5 or len(expected) < 11
 
@@ -425,10 +425,10 @@ def test_k_out_of_range_is_named():
     with pytest.raises(ValueError, match='must be 1 to 5, the number of gallery items, not 6'):
         qb_norm(scores, bank, temperature=0.1, neighbours=6)
     with pytest.raises(ValueError, match='must be 1 to 5, the number of gallery items, not 0'):
-        activation_set(bank, k=0)
+        activation_set(bank, neighbours=0)
     bank[3, 4] = torch.nan
     with pytest.raises(ValueError, match=r'scores\[3, 4\] is nan'):
-        activation_set(bank, k=1)
+        activation_set(bank, neighbours=1)
     _, bank = matrices()
     with pytest.raises(ValueError, match='must be 1 to 5, the number of gallery items, not 6'):
         csls(scores, bank, neighbours=6)

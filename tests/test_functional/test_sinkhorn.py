@@ -404,8 +404,8 @@ def test_unbalanced_biases_are_those_of_pot():
     """The rows hold and the columns are relaxed by KL: the scaling of POT's unbalanced solver."""
     ot = pytest.importorskip('ot')
     scores, r, c = cosines(), masses(7), masses(5, seed=1)
-    temperature, strictness = 0.1, 0.7
-    rho = temperature * strictness / (1 - strictness)
+    temperature, marginal_penalty = 0.1, 0.7
+    rho = temperature * marginal_penalty / (1 - marginal_penalty)
     plan = ot.unbalanced.sinkhorn_unbalanced(
         *(x.numpy() for x in (r, c, -scores)),
         reg=temperature,
@@ -420,26 +420,26 @@ def test_unbalanced_biases_are_those_of_pot():
         iterations=300,
         row_marginals=r,
         column_marginals=c,
-        strictness=strictness,
+        marginal_penalty=marginal_penalty,
     )
     ours = ((scores + biases.columns) / temperature).softmax(1) * r[:, None]
     torch.testing.assert_close(ours, torch.from_numpy(plan), atol=1e-7, rtol=0)
 
 
-@pytest.mark.parametrize('strictness', [0.0, 0.5, 0.9])
-def test_an_item_pays_for_what_it_gets_beyond_its_share(strictness):
+@pytest.mark.parametrize('marginal_penalty', [0.0, 0.5, 0.9])
+def test_an_item_pays_for_what_it_gets_beyond_its_share(marginal_penalty):
     """b_j = rho log(c_j / m_j) in the limit, and a loop in float64 says the same at any time."""
     scores, c = cosines(30, 20), masses(20, seed=1)
     x, alpha = (scores / 0.1).exp(), torch.ones(30).double()
     for _ in range(6):
-        alpha = (1 / 30) / (x @ (c / (alpha @ x)) ** strictness)
-    expected = 0.1 * (c / (alpha @ x)).log() * strictness
-    options = dict(temperature=0.1, column_marginals=c, strictness=strictness)
+        alpha = (1 / 30) / (x @ (c / (alpha @ x)) ** marginal_penalty)
+    expected = 0.1 * (c / (alpha @ x)).log() * marginal_penalty
+    options = dict(temperature=0.1, column_marginals=c, marginal_penalty=marginal_penalty)
     early = sinkhorn(scores, iterations=6, **options).columns
     torch.testing.assert_close(early - early.mean(), expected - expected.mean())
     late = sinkhorn(scores, iterations=500, **options).columns
     mass = ((scores + late) / 0.1).softmax(1).mean(0)
-    rho = 0.1 * strictness / (1 - strictness)
+    rho = 0.1 * marginal_penalty / (1 - marginal_penalty)
     limit = rho * (c / mass).log()
     torch.testing.assert_close(late - late.mean(), limit - limit.mean(), atol=1e-9, rtol=0)
 
@@ -447,7 +447,7 @@ def test_an_item_pays_for_what_it_gets_beyond_its_share(strictness):
 def test_strict_is_sinkhorn_to_the_bit():
     scores = cosines(30, 20).float()
     plain = sinkhorn(scores, temperature=0.05)
-    strict = sinkhorn(scores, temperature=0.05, strictness=1.0)
+    strict = sinkhorn(scores, temperature=0.05, marginal_penalty=1.0)
     assert torch.equal(plain.rows, strict.rows) and torch.equal(plain.columns, strict.columns)
-    with pytest.raises(ValueError, match='strictness must be 0 to 1, not 1.5'):
-        sinkhorn(scores, temperature=0.05, strictness=1.5)
+    with pytest.raises(ValueError, match='marginal_penalty must be 0 to 1, not 1.5'):
+        sinkhorn(scores, temperature=0.05, marginal_penalty=1.5)

@@ -8,9 +8,9 @@ from mmvtr.functional.similarities.tiles import (
     Tiles,
     as_tiles,
     inner_products,
-    reach,
     refuse_empty,
     refuse_non_finite,
+    score_gap,
 )
 from mmvtr.functional.transforms.item_biases import fit_biases
 
@@ -156,8 +156,8 @@ def test_embeddings_that_do_not_fit_are_refused(shapes):
 
 @pytest.mark.parametrize('value', [0.1, 0.7, 3.3])
 def test_constant_scores_reach_nothing(value):
-    """To the bit, or a temperature in shares of the reach would be noise."""
-    assert reach(torch.full((20, 1000), value)) == 0
+    """To the bit, or a temperature in shares of the score gap would be noise."""
+    assert score_gap(torch.full((20, 1000), value)) == 0
     with pytest.raises(ValueError, match='alike'):
         fit_biases('sinkhorn', torch.full((20, 1000), value), temperature='20%')
 
@@ -166,4 +166,4 @@ def test_reach_is_that_of_its_definition():
     scores = torch.randn(30, 500, generator=torch.Generator().manual_seed(0)) + 100
     exact = scores.double()
     expected = (exact.amax(1) - exact.mean(1)).mean().item()
-    assert reach(as_tiles(scores, entries=3000)) == pytest.approx(expected, rel=1e-5)
+    assert score_gap(as_tiles(scores, entries=3000)) == pytest.approx(expected, rel=1e-5)

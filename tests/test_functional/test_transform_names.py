@@ -7,13 +7,14 @@ from mmvtr.functional.transforms.transform_table import TRANSFORMS
 
 #: Files whose code has the name of a transform as a string, how often, and the reason.
 NAMING = {
-    'mmvtr/engine/transforms/score_transforms.py': (2, 'those whose hooks have further arguments'),
-    'mmvtr/engine/transforms/agreement.py': (4, 'hooks that set options by a validation set'),
+    'mmvtr/engine/hooks/score_transforms.py': (2, 'those whose hooks have further arguments'),
+    'mmvtr/engine/hooks/agreement.py': (4, 'hooks that set options by a validation set'),
     'mmvtr/arrays/choice.py': (3, "what 'auto' chooses from"),
     'mmvtr/apis/inferencer/transforms.py': (1, 'the one that reads no bank'),
     'mmvtr/sentence_transformers/evaluator.py': (1, 'a default of its own'),
+    'projects/gallery/mmvtr_gallery/serving/demo.py': (1, 'a demonstration of one'),
     'projects/gallery/mmvtr_gallery/store/fits.py': (2, 'stores that were written before names'),
-    'tools/analysis_tools/eval_scores.py': (5, 'a short heading; whose file of a bank is whose'),
+    'tools/analysis_tools/eval_scores.py': (6, 'a short heading; whose file of a bank is whose'),
 }
 
 

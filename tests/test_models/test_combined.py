@@ -46,8 +46,8 @@ def target():
 @pytest.mark.parametrize(
     ('rule', 'expected'),
     [
-        ('any', [[0.2, 0.3], [0.5, 0.1]]),
-        ('all', [[0.6, 0.9], [0.5, 0.4]]),
+        ('min', [[0.2, 0.3], [0.5, 0.1]]),
+        ('max', [[0.6, 0.9], [0.5, 0.4]]),
         ('product', [[0.12, 0.27], [0.25, 0.04]]),
     ],
 )
@@ -56,7 +56,7 @@ def test_weights_are_the_smallest_the_largest_or_the_product_in_any_order(target
         dict(a=Fills(weights=A), b=Fills(weights=B)),
         dict(b=Fills(weights=B), a=Fills(weights=A)),
     ):
-        found, logs = CombinedSupervision(parts=parts, spared_by=rule)({}, {}, target)
+        found, logs = CombinedSupervision(parts=parts, combine=rule)({}, {}, target)
         torch.testing.assert_close(found.weights, torch.tensor(expected))
         assert logs.keys() == {'a_figure', 'b_figure'}
         assert all(part.seen is target for part in parts.values())  # not the other's
@@ -77,10 +77,10 @@ def test_what_one_fills_is_taken_and_sets_are_joined(target):
 
 def test_soft_positives_are_joined_with_others(target):
     some = torch.tensor([[1, 1], [0, 1]]).bool()
-    for rule, expected in (('any', torch.maximum), ('all', torch.minimum)):
+    for rule, expected in (('min', torch.maximum), ('max', torch.minimum)):
         for one, other in ((A, B), (A, some), (some, A)):
             parts = dict(a=Fills(positives=one), b=Fills(positives=other))
-            found, _ = CombinedSupervision(parts=parts, spared_by=rule)({}, {}, target)
+            found, _ = CombinedSupervision(parts=parts, combine=rule)({}, {}, target)
             torch.testing.assert_close(found.positives, expected(one.float(), other.float()))
 
 
@@ -90,7 +90,7 @@ def test_two_that_fill_the_same_margins_have_no_rule(target):
         CombinedSupervision(parts=parts)({}, {}, target)
 
 
-@pytest.mark.parametrize('rule', ['any', 'all'])
+@pytest.mark.parametrize('rule', ['min', 'max'])
 def test_dvtr_with_implication_is_what_the_two_say(rule):
     """Weights of both, gradients and losses of DVTR's own, figures that the monitor finds."""
     generator = torch.Generator().manual_seed(0)
@@ -106,11 +106,11 @@ def test_dvtr_with_implication_is_what_the_two_say(rule):
     configs = dict(
         dvtr=dict(type='DVTRSupervision', floor=0.1), words=dict(type='ImplicationSupervision')
     )
-    both = MODELS.build(dict(type='CombinedSupervision', parts=configs, spared_by=rule)).double()
+    both = MODELS.build(dict(type='CombinedSupervision', parts=configs, combine=rule)).double()
     found, logs = both(texts, videos, target)
     dvtr, words = (MODELS.build(config).double() for config in configs.values())
     (of_dvtr, own), (of_words, _) = (part(texts, videos, target) for part in (dvtr, words))
-    smaller = torch.minimum if rule == 'any' else torch.maximum
+    smaller = torch.minimum if rule == 'min' else torch.maximum
     torch.testing.assert_close(found.weights, smaller(of_dvtr.weights, of_words.weights))
     assert torch.equal(found.counts, of_words.counts)
     for name in ('loss_match', 'loss_align'):
@@ -173,40 +173,40 @@ def test_the_largest_weight_goes_with_no_relevant_entries(target):
     found, _ = CombinedSupervision(parts=parts)({}, {}, target)
     assert torch.equal(found.extras['relevant'], relevant) and found.weights[0, 1] == 0
     with pytest.raises(ValueError, match='relevant entries must not be negatives'):
-        CombinedSupervision(parts=parts, spared_by='all')({}, {}, target)
+        CombinedSupervision(parts=parts, combine='max')({}, {}, target)
 
 
 @pytest.mark.parametrize(
     ('rule', 'expected'),
     [
-        ('any', [[1, 1], [1, 1]]),
-        ('all', [[1, 0], [0, 1]]),
+        ('min', [[1, 1], [1, 1]]),
+        ('max', [[1, 0], [0, 1]]),
         ('product', [[1, 1], [1, 1]]),
     ],
 )
 def test_sets_follow_the_rule(target, rule, expected):
     one, other = torch.tensor([[1, 1], [0, 1]]).bool(), torch.tensor([[1, 0], [1, 1]]).bool()
     parts = dict(a=Fills(positives=one, ambiguous=one), b=Fills(positives=other, ambiguous=other))
-    found, _ = CombinedSupervision(parts=parts, spared_by=rule)({}, {}, target)
+    found, _ = CombinedSupervision(parts=parts, combine=rule)({}, {}, target)
     for slot in (found.positives, found.ambiguous):
         assert torch.equal(slot, torch.tensor(expected).bool())
 
 
-@pytest.mark.parametrize('rule', ['any', 'all'])
+@pytest.mark.parametrize('rule', ['min', 'max'])
 def test_hardness_is_for_the_product_alone(rule):
     hard = HardnessSupervision()
-    CombinedSupervision(parts=dict(a=Fills(), b=Fills()), spared_by=rule)
-    inner = CombinedSupervision(parts=dict(a=Fills(), b=hard), spared_by='product')
+    CombinedSupervision(parts=dict(a=Fills(), b=Fills()), combine=rule)
+    inner = CombinedSupervision(parts=dict(a=Fills(), b=hard), combine='product')
     for part in (hard, inner):
         with pytest.raises(ValueError, match=r"parts\['b'\] may exceed 1, and .* take .*'product'"):
-            CombinedSupervision(parts=dict(a=Fills(), b=part), spared_by=rule)
+            CombinedSupervision(parts=dict(a=Fills(), b=part), combine=rule)
 
 
 def test_bad_parts():
     with pytest.raises(ValueError, match=r"two supervisions or more, not \['a'\]"):
         CombinedSupervision(parts=dict(a=Fills()))
-    with pytest.raises(ValueError, match="must be one of .'any', 'all', 'product'., not 'most'"):
-        CombinedSupervision(parts=dict(a=Fills(), b=Fills()), spared_by='most')
+    with pytest.raises(ValueError, match="must be one of .'min', 'max', 'product'., not 'most'"):
+        CombinedSupervision(parts=dict(a=Fills(), b=Fills()), combine='most')
     with pytest.raises(ValueError, match=r"parts\['b'\] is an ARLSupervision"):
         CombinedSupervision(parts=dict(a=Fills(), b=ARLSupervision(dim=4)))
     with pytest.raises(ValueError, match="'loss' in its name, as 'gloss' has"):

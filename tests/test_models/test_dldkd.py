@@ -345,7 +345,7 @@ def test_what_is_wrong_is_said():
         model(inputs, samples, mode='loss')
     inputs, samples = make_batch()
     samples['text_vectors']['clip'] = torch.zeros(T, 1, 4)
-    with pytest.raises(ValueError, match='its texts have 4 numbers and its frames 7'):
+    with pytest.raises(ValueError, match='texts have 4 numbers, videos 7'):
         model(inputs, samples, mode='loss')
     inputs, samples = make_batch()
     del samples['video_frame_vectors']

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from mmvtr.models.gradient_watch import STEPS, GradientWatch, spares_all
+from mmvtr.models.gradient_watch import STEPS, GradientWatch, excludes_all
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.target import Target
@@ -141,5 +141,5 @@ def test_frozen_embeddings_have_no_gradient_to_miss():
         (Target(torch.eye(3).bool(), weights=torch.eye(3)), True),
     ],
 )
-def test_spares_all(target, expected):
-    assert spares_all(target) == expected
+def test_excludes_all(target, expected):
+    assert excludes_all(target) == expected

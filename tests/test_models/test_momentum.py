@@ -18,7 +18,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import children  # noqa: F401 - the server that forks the processes has imported all
-from mmvtr.engine.hooks.basic import MomentumHook, check_banks
+from mmvtr.engine.checks.set_checks import check_banks
+from mmvtr.engine.hooks.basic import MomentumHook
 from mmvtr.models.bank import MemoryBank
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.objectives import KLToUnit

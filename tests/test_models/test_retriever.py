@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from mmvtr.datasets import collate_retrieval
-from mmvtr.engine.loop.evaluation import encode_batch
+from mmvtr.engine.loops.evaluation import encode_batch
 from mmvtr.models.annotation import match
 from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor, pad
 from mmvtr.models.losses.matrix import ContrastiveLoss

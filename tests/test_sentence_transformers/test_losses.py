@@ -146,7 +146,7 @@ def test_a_self_mask_and_hardness_are_multiplied():
         mask=dict(type='GuideSupervision', guide='scores', rule='self', margin=0.02),
         hardness=dict(type='HardnessSupervision', alpha=3.0),
     )
-    both = dict(type='CombinedSupervision', parts=parts, spared_by='product')
+    both = dict(type='CombinedSupervision', parts=parts, combine='product')
     loss = DebiasedContrastiveLoss(model, supervision=both, direction='t2v', temperature=0.1)
     unit = nn.functional.normalize(model.table.weight.detach(), dim=1).double()
     sims = unit[:8] @ unit[8:16].T

@@ -122,9 +122,7 @@ def test_the_evaluator_is_scores_by_hand(tmp_path):
     texts = [*dict.fromkeys(bank)]  # one asked n times weighs 1 / n
     weights = torch.tensor([1 / bank.count(text) for text in texts])
     rows = b[[bank.index(text) for text in texts]]
-    columns = sinkhorn(
-        rows @ c.T, temperature=0.02, row_marginals=weights / weights.sum()
-    ).columns
+    columns = sinkhorn(rows @ c.T, temperature=0.02, row_marginals=weights / weights.sum()).columns
     expected = dict(raw=q @ c.T, debiased=q @ c.T + columns)
     evaluate = DebiasedEvaluator(
         queries, corpus, relevant, bank=bank, temperature=0.02, name='test', ks=(1, 3)

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from children import MP, in_child
-from mmvtr.signals import Ending
+from mmvtr.cli.signals import Ending
 from mmvtr.storage import FolderInUse, FolderLock
 from mmvtr.storage.atomic import lives, this_process
 

@@ -12,7 +12,7 @@ import torch
 
 from children import ROOT, run_tool, tool_file
 from mmvtr.datasets.planted_corpus.world import FPS
-from mmvtr.engine.loop.checkpoint import read_checkpoint
+from mmvtr.storage.weights import read_checkpoint
 from tiny_sets import of_planted
 
 CONFIG = of_planted('arl_planted', (6, 2, 4), batch=3, max_epochs=4, val_interval=2)

@@ -20,7 +20,7 @@ def rows(monkeypatch):
 
 def test_the_whole_tool(rows, tmp_path, monkeypatch):
     argv = ['cpu.py', '--quick', '--repeats', '1', '--out', str(tmp_path), '--only']
-    argv += ['arrays', 'large', 'steps', 'media', 'evaluation', 'stores']
+    argv += ['arrays', 'large', 'queries', 'steps', 'media', 'evaluation', 'stores']
     monkeypatch.setattr(sys, 'argv', argv)
     assert rows('cpu').main() == 0
     page = (tmp_path / 'cpu.md').read_text()
@@ -28,6 +28,7 @@ def test_the_whole_tool(rows, tmp_path, monkeypatch):
     works = ' '.join(row['work'] for row in found)
     for name in (
         'retrieve sinkhorn',
+        'mapped',
         'db_norm',
         'DVTR',
         'RetrievalMetric',
@@ -38,10 +39,30 @@ def test_the_whole_tool(rows, tmp_path, monkeypatch):
         assert name in works and name in page
     assert all(row['ratios'][0] > 0 for row in found)
     for row in found:
-        if 'retrieve' in row['work'] and row['same'] or 'db_norm' in row['work']:
+        if (
+            'queries' in row['work']
+            or 'retrieve' in row['work']
+            and row['same']
+            or 'db_norm' in row['work']
+        ):
             assert row['same'] == '100.0 %', row
         if 'Retrieval' in row['work'] or 'token' in row['work']:
             assert float(re.search(r'within (\S+)', row['same'])[1]) < 1e-5, row
+
+
+@pytest.mark.nightly
+def test_one_query_is_as_fast_as_exact_search_in_faiss(rows):
+    pytest.importorskip('faiss')
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        found = rows('cpu_rows.queries').queries(False, 3)
+    finally:
+        torch.set_num_threads(threads)
+    for row in found:
+        assert row.same == '100.0 %', row
+        if row.anchor == 'FAISS':
+            assert min(row.ratios) < (2 if 'mapped' in row.work else 1.5), row
 
 
 def copied(model, bare):

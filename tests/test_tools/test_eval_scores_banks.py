@@ -1,5 +1,7 @@
 """eval_scores: repeats in a bank count once, and a bank of the test's own queries is named."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -39,6 +41,24 @@ def test_repeats_count_once(folder):
     numbers, printed = evaluate(folder, 'often')
     assert numbers == evaluate(folder, 'once')[0]
     assert '50 different texts, 50 different videos' in printed and 'transductive' not in printed
+
+
+@pytest.mark.parametrize('own, other', [('t2v', 'v2t'), ('v2t', 't2v')])
+def test_a_bank_of_one_direction(own, other, folder):
+    """A company has texts alone: the other direction is not transformed, and not told."""
+    both = json.loads(evaluate(folder, 'often')[0])
+    names = ['sinkhorn', 'csls', 'auto']
+    given = ['--transform', *names, '--query-source', 'bank', '--out', 'one.json']
+    given += [f'--bank-{own}', f'often_{own}.npy']
+    code, printed = run_tool(folder, 'analysis_tools/eval_scores.py', 'scores.npy', *given)
+    assert code == 0, printed
+    assert f'--bank-{own} alone: ' in printed and 'is not transformed' in printed
+    found = json.loads((folder / 'one.json').read_text())
+    assert found['raw'] == both['raw']
+    for name in names:
+        mine = {key: x for key, x in both[name].items() if key.startswith(own)}
+        assert len(mine) > 5 and not any(other in key or key == 'rsum' for key in found[name])
+        assert {key: found[name][key] for key in mine} == mine
 
 
 def test_a_bank_of_the_test_is_transductive(folder):

@@ -13,7 +13,7 @@ import pytest
 from children import ROOT, run_tool
 from mmvtr.apis import load_retriever
 from mmvtr.apis.inferencer import VideoRetrievalInferencer
-from mmvtr.engine.loop.facts import trainings_of
+from mmvtr.engine.loops.facts import trainings_of
 from mmvtr.storage.weights import read_checkpoint
 from toy import RETRIEVAL
 
@@ -194,12 +194,12 @@ def of_a_comparison(folder, printed):
 
 #: Who states facts of a training -> by which test it is asked.  In the order in which they run.
 DOORS = {
-    'mmvtr/engine/loop/facts_of_run.py': of_a_checkpoint,
-    'mmvtr/engine/loop/checkpoint.py': of_a_checkpoint,
-    'mmvtr/engine/launch/runner.py': of_a_training,
-    'mmvtr/engine/launch/launching.py': of_a_training,
-    'mmvtr/engine/loop/evaluation_loop.py': of_its_results,
-    'mmvtr/engine/launch/testing.py': of_the_test_tool,
+    'mmvtr/engine/loops/facts_of_run.py': of_a_checkpoint,
+    'mmvtr/engine/hooks/checkpoint_hook.py': of_a_checkpoint,
+    'mmvtr/engine/runner.py': of_a_training,
+    'mmvtr/engine/training.py': of_a_training,
+    'mmvtr/engine/loops/evaluation_loop.py': of_its_results,
+    'mmvtr/engine/testing.py': of_the_test_tool,
     'mmvtr/apis/pretrained/card.py': of_a_published_model,
     'mmvtr/apis/loading.py': of_a_model_in_python,
     'mmvtr/apis/pretrained/folder.py': of_a_model_in_python,
@@ -207,21 +207,23 @@ DOORS = {
     'mmvtr/engine/hooks/study.py': of_a_figure,
     'tools/analysis_tools/compare.py': of_a_comparison,
     # Tested in files of their own.
-    'mmvtr/engine/launch/against.py': 'test_tools/test_train_against.py',
-    'mmvtr/engine/launch/training.py': 'test_engine/test_facts.py',
-    'mmvtr/engine/loop/facts.py': 'test_engine/test_facts.py',
+    'mmvtr/engine/against.py': 'test_tools/test_train_against.py',
+    'mmvtr/studies/tables.py': 'test_studies/test_study.py',
+    'mmvtr/engine/loops/resuming.py': 'test_engine/test_resuming.py',
+    'mmvtr/engine/loops/facts.py': 'test_engine/test_facts.py',
     'mmvtr/engine/checks/set_checks.py': 'test_models/test_cross_fitted.py',
 }
 #: Who reads the plan of a training from its config: to check, build, simulate or estimate it.
 PLANS = (
-    'mmvtr/engine/launch/before.py',  # trainings that come before one
-    'mmvtr/engine/loop/resuming.py',  # builds the schedule that goes on
-    *('mmvtr/engine/checks/', 'mmvtr/engine/launch/training.py'),
+    'mmvtr/engine/before.py',  # trainings that come before one
+    'mmvtr/studies/',  # trainings that are compared
+    'mmvtr/engine/loops/resuming.py',  # builds the schedule that goes on
+    *('mmvtr/engine/checks/', 'mmvtr/engine/training.py'),
     'tools/train.py',
-    *('mmvtr/engine/launch/training.py', 'mmvtr/engine/launch/against.py'),
+    *('mmvtr/engine/training.py', 'mmvtr/engine/against.py'),
     *('tools/analysis_tools/papers.py', 'tools/benchmark/gpu_check/configs.py'),
-    'mmvtr/engine/loop/protocol.py',
-    *('mmvtr/engine/launch/launching.py', 'mmvtr/engine/loop/facts_of_run.py', 'mmvtr/utils.py'),
+    'mmvtr/engine/loops/protocol.py',
+    *('mmvtr/engine/launching.py', 'mmvtr/engine/loops/facts_of_run.py', 'mmvtr/utils.py'),
 )
 FACTS = {'Training', 'facts_of_run', 'trainings_in', 'trainings_of', 'differing', 'together'}
 OF_A_PLAN = {
@@ -252,7 +254,7 @@ def test_all_who_state_facts_are_asked():
         for name, tree in modules()
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom)
-        and (node.module or '').startswith('mmvtr.engine.loop.f')
+        and (node.module or '').startswith('mmvtr.engine.loops.f')
         if FACTS & {alias.name for alias in node.names}
     }
     assert found - DOORS.keys() == set(), 'ask them, and enter them in DOORS'

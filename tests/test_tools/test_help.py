@@ -10,11 +10,10 @@ from contextlib import redirect_stdout
 import pytest
 
 from children import ROOT, in_child
-from mmvtr.__main__ import OF_LAB
 
 TOOLS = [p for folder in ('', '*/') for p in (ROOT / 'tools').glob(f'{folder}*.py')]
 TOOLS = sorted(p for p in TOOLS if 'benchmark' not in p.parts)
-TOOLS += [ROOT / f'projects/lab/{name}.py' for name in OF_LAB]
+TOOLS += [p for p in sorted((ROOT / 'projects/lab').glob('*.py')) if '@tool\n' in p.read_text()]
 
 
 def ask_all() -> None:

@@ -103,3 +103,20 @@ def test_an_error_is_said_once(tmp_path, script, status, said):
     assert done.returncode == status
     assert done.stderr.count('error: ') == 1 and said in done.stderr
     assert 'Traceback' not in done.stderr and 'FAILED' not in done.stderr
+
+
+def test_missing_data_are_said_before_any_process_starts(tmp_path):
+    config = tmp_path / 'c.py'
+    config.write_text(
+        f"_base_ = ['{ROOT}/configs/c2v_planted_features.py']\n"
+        'train_dataloader = dict(dataset=dict(num_train=8, num_val=4, num_test=4))\n'
+    )
+    words = ['--nproc_per_node', '4', '--master_port', free_port()]
+    command = [sys.executable, TOOLS / 'launch.py', *words, TOOLS / 'train.py', config]
+    env = {**os.environ, 'PYTHONPATH': str(ROOT), 'TORCH_CPP_LOG_LEVEL': 'INFO'}
+    done = subprocess.run(
+        [*map(str, command), '--launcher', 'pytorch'], cwd=tmp_path, env=env, capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert done.returncode == 1 and not (tmp_path / 'work_dirs').exists()
+    assert 'planted_features.py clips' in done.stderr and done.stderr.count('error: ') == 1

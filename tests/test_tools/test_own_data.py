@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import open_clip
@@ -13,7 +14,6 @@ import torch
 
 from children import ROOT, in_child
 from installation import with_gallery
-from mmvtr.__main__ import OF_GALLERY
 
 PAGE = (ROOT / 'docs/own_data.md').read_text()
 CLIP = dict(
@@ -239,7 +239,7 @@ def test_real_videos_of_which_some_are_broken(tools, folder, shared):
     'command, said',
     [
         (['trian'], r"^error: mmvtr has no tool 'trian'; near it: train$"),
-        (['xxxxx'], r"^error: mmvtr has no tool 'xxxxx'; mmvtr alone lists them$"),
+        (['xxxxx'], r"^error: mmvtr has no tool 'xxxxx'; mmvtr alone lists those installed here$"),
         (['test', 'own_clip'], r'^error: config own_clip does not exist; .*near it: own_clip4clip'),
         (
             ['test', 'configs/own_dvtr_c2v.py'],
@@ -263,6 +263,7 @@ def test_the_list_of_tools(tools, folder):
         for file in (*folder.glob('*.py'), *folder.glob('*/*.py'))
         if 'benchmark' not in file.parts
     ]
-    assert listed.keys() - {*OF_GALLERY} == {path.stem for path in files}  # no two of one name
-    assert len(files) == len(listed.keys() - {*OF_GALLERY})
+    added = {entry.name for entry in entry_points(group='mmvtr.commands')}
+    assert listed.keys() - added == {path.stem for path in files}
+    assert len(files) == len(listed.keys() - added)  # no two of one name
     assert listed['train'] == 'Train a retriever, then test the checkpoint that was best on val.'

@@ -1,4 +1,4 @@
-"""--amp of train.py, test.py and sweep.py: which precision, by which wrapper."""
+"""--amp of train.py, test.py and study.py: which precision, by which wrapper."""
 
 import runpy
 import sys
@@ -8,14 +8,14 @@ import torch
 from mmengine.config import Config
 
 from children import tool_file
-from mmvtr.engine.launch.training import use_amp
+from mmvtr.engine.training import use_amp
 
 
 def config(**wrapper):
     return Config(dict(optim_wrapper=dict(optimizer=dict(type='SGD', lr=0.1), **wrapper)))
 
 
-@pytest.mark.parametrize('tool', ['train', 'test', 'sweep'])
+@pytest.mark.parametrize('tool', ['train', 'test', 'study'])
 @pytest.mark.parametrize(
     ('words', 'precision'), [([], None), (['--amp'], 'bf16'), (['--amp', 'fp16'], 'fp16')]
 )

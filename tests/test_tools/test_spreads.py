@@ -5,7 +5,6 @@ import pytest
 import torch
 from PIL import Image
 
-from drawings.difference_rows import Difference, differences
 from drawings.spreads import (
     Spread,
     absolute_gaps,
@@ -14,8 +13,10 @@ from drawings.spreads import (
     mean_lengths,
     occurrence_and_errors,
 )
+from mmvtr.evaluation.differences import Difference
 from mmvtr.functional import error_rates_by_mass
 from mmvtr.visualization import canvas, save
+from mmvtr.visualization.difference_rows import difference_rows
 from mmvtr.visualization.hubness import DIRECTIONS, MASS_EDGES
 
 
@@ -53,9 +54,12 @@ def test_shares_of_each_kind():
 
 
 def test_intervals():
-    rows = [Difference('x', 2.0, 1.0, 3.0, 5, 1, 'better')]
-    rows += [Difference('y', -1.0, -np.inf, np.inf, 0, 4, 'not resolved')]
-    effect, counts = differences(rows, title='b').axes
+    numbers = dict(base=0.0, own=0.0, over='seeds', seeds=2)
+    ends = dict(mean=2.0, low=1.0, high=3.0, p=0.01, queries=9, gained=5, lost=1)
+    rows = [Difference('b', 'x', **numbers, **ends, corrected=0.01)]
+    ends = dict(mean=-1.0, low=-np.inf, high=np.inf, p=1.0, lost=4)
+    rows += [Difference('b', 'y', **numbers, **ends)]
+    effect, counts = difference_rows(rows).axes
     drawn = [(line.get_xdata().tolist(), line.get_color()) for line in effect.lines[:3]]
     assert drawn == [([1.0, 3.0], canvas.GREEN), ([2.0], canvas.GREEN), ([-1.0], canvas.GREY)]
     assert [bar.get_width() for bar in counts.patches] == [5, -1, 0, -4]

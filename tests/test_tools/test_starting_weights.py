@@ -10,7 +10,7 @@ import torch
 
 import toy
 from children import log_of, run_tool, start_tool
-from mmvtr.engine.loop.checkpoint import read_checkpoint
+from mmvtr.storage.weights import read_checkpoint
 
 LAST = Path('work_dirs/toy_config/epoch_1.pth')
 

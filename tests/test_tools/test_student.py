@@ -1,20 +1,18 @@
 """A student by one command: members, their vectors, the student; interrupted and resumed."""
 
 import os
-import subprocess
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from mmengine.runner import EpochBasedTrainLoop
 
-from children import ROOT, in_child
-from mmvtr.engine.launch import before
-from mmvtr.engine.loop.checkpoint import read_checkpoint
-from small_configs import _run, run_small, small_config
+from children import ROOT
+from mmvtr.engine import before
+from mmvtr.storage.weights import read_checkpoint
+from small_configs import run_small, run_small_child
 
 CONFIG = str(ROOT / 'configs/student_c2v_planted.py')
 
@@ -35,20 +33,20 @@ def small_children(dies=()):
     """Called in a tool's process: tools that it starts run on miniatures, and the one whose command
     has all words of ``dies`` does not reach its end."""
 
-    def run(command, env=None):
+    def run(command, *, environment=None, log=None):
         _, tool, *given = command
-        log = Path.cwd() / f'inner_{len([*Path.cwd().glob("inner_*")])}.txt'
         words = ' '.join([tool, *given])
         mine = bool(dies) and all(word in words for word in dies)
-        if mine and 'export_teacher' in tool:
-            code = in_child(log, _run, Path.cwd(), tool, given, small_config, None)
-            return subprocess.CompletedProcess(command, code or 9)  # before its folder has a name
-        code = in_child(
-            log, _run, Path.cwd(), tool, given, small_config, die_in_epoch_2 if mine else None
+        code = run_small_child(
+            command,
+            environment=environment,
+            log=log,
+            before=die_in_epoch_2 if mine and 'export_teacher' not in tool else None,
         )
-        return subprocess.CompletedProcess(command, code)
+        # killed before the folder of its vectors has its name
+        return code or 9 if mine and 'export_teacher' in tool else code
 
-    before.subprocess = SimpleNamespace(run=run)
+    before.run_child = run
 
 
 def dying(*words):

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pytest
 
 from children import ROOT, free_port, in_child, run_tool
-from mmvtr.engine.launch import against, before
-from mmvtr.engine.loop.checkpoint import read_checkpoint
+from mmvtr.engine import against, before
 from mmvtr.evaluation.results import Results, write_results
+from mmvtr.storage.weights import read_checkpoint
 from mmvtr.utils import load_config
-from small_configs import _run, run_small, small_config
+from small_configs import _run, run_small, run_small_child, small_config
 from toy import RETRIEVAL
 
 PLANTED = dict(set='Planted test', ids='0a', texts=4, videos=2)
@@ -32,7 +32,7 @@ def in_small(command, env=None, **options):
 
 def use_small():
     """Called in the tool's process."""
-    against.subprocess = before.subprocess = SimpleNamespace(run=in_small)
+    against.subprocess, before.run_child = SimpleNamespace(run=in_small), run_small_child
 
 
 def write(folder, protocol=None, **numbers):
@@ -194,5 +194,5 @@ def test_two_processes_each(tmp_path, write_video):
 
 def test_a_baseline_that_fails_ends_the_training(tmp_path):
     with pytest.raises(SystemExit) as ended:
-        before.call(tmp_path / 'none.py')
+        before.Start().call(str(tmp_path / 'none.py'))
     assert ended.value.code == subprocess.run([sys.executable, tmp_path / 'none.py']).returncode

@@ -13,9 +13,9 @@ import torch
 
 import toy
 from children import ROOT, free_port, run_tool
-from mmvtr.engine.loop.checkpoint import read_checkpoint
-from mmvtr.engine.loop.facts import choice_of
+from mmvtr.engine.loops.facts import choice_of
 from mmvtr.storage import FolderLock
+from mmvtr.storage.weights import read_checkpoint
 
 KILL = "custom_hooks = [dict(type='KillHook', at=70)]\n"  # in the third epoch
 
@@ -276,6 +276,7 @@ def test_missing_data_stop_before_the_model_is_built(tmp_path, loader):
         '--cfg-options', f'{loader}_dataloader.dataset.file=data/gone.json',
     )  # fmt: skip
     assert f'{loader}_dataloader.dataset of ' in printed and 'data/gone.json is missing' in printed
+    assert not (tmp_path / 'work_dirs' / 'toy_config').exists()
 
 
 def test_best_on_test_needs_a_test_and_validates(tmp_path):

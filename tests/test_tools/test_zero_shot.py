@@ -15,7 +15,7 @@ from children import ROOT, config_file, run_tool
 from mmvtr import registry
 from mmvtr.apis import load_retriever
 from mmvtr.datasets import read_frames
-from mmvtr.engine.launch.zero_shot import pretrained_parts, untrained_parts
+from mmvtr.engine.checks.zero_shot import pretrained_parts, untrained_parts
 from mmvtr.storage import write_plain
 from mmvtr.utils import load_config, register_all_modules
 

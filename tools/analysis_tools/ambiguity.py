@@ -21,9 +21,9 @@ from mmengine.config import Config
 from torch import Tensor, nn
 
 from mmvtr.apis import PartOfSet, as_tested, encode_set, load_retriever
-from mmvtr.command_line import Parser, output_folder, tool
+from mmvtr.cli import Parser, output_folder, tool
 from mmvtr.datasets import VideoTextDataset
-from mmvtr.engine.loop.evaluation import to_device
+from mmvtr.engine.loops.evaluation import to_device
 from mmvtr.functional.similarities.best_frames import best_frames
 from mmvtr.models.supervisions.arl import ARLSupervision, units_of
 from mmvtr.models.target import Target

@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 from typing import NamedTuple, Sequence
 
-from mmvtr.command_line import Parser, output_file, tool
+from mmvtr.cli import Parser, output_file, tool
 from mmvtr.visualization import canvas
 
 

@@ -16,7 +16,7 @@ import torch
 from mmengine.registry import init_default_scope
 from torch import Tensor
 
-from mmvtr.command_line import Parser, count, output_file, tool
+from mmvtr.cli import Parser, count, output_file, tool
 from mmvtr.datasets import ItemKey
 from mmvtr.registry import DATASETS
 from mmvtr.utils import load_config

@@ -18,15 +18,24 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from mmvtr.command_line import Parser, output_file, tool
+from mmvtr.cli import Parser, output_file, tool
 from mmvtr.evaluation import JudgedMetric, RetrievalMetric
-from mmvtr.evaluation.paired import Paired, holm, paired
+from mmvtr.evaluation.differences import (
+    RESOLVED,
+    Difference,
+    Measured,
+    as_dict,
+    corrected,
+    difference,
+    differences_csv,
+)
+from mmvtr.evaluation.queries import Queries, groups
 from mmvtr.evaluation.results import read_about, refuse_other_test
 from mmvtr.storage import write_text
 from mmvtr.structures import Directed, Relation
@@ -41,31 +50,6 @@ from score_files.reading import (
 )
 
 RECALLS = (1, 5, 10)
-RESOLVED = ('better', 'worse')
-
-
-class Row(NamedTuple):
-    """The comparison of a system with the baseline in one metric.
-
-    Attributes:
-        system, metric: their names.
-        base, own: means of baseline and system.
-        test: result of the paired test.
-        p: corrected p.
-    """
-
-    system: str
-    metric: str
-    base: float
-    own: float
-    test: Paired
-    p: float
-
-    def verdict(self, level: float) -> str:
-        """Return 'better' or 'worse' if p is below ``level``, else 'not resolved'."""
-        if self.p >= level or not self.test.mean:
-            return 'not resolved'
-        return 'better' if self.test.mean > 0 else 'worse'
 
 
 def parse_args() -> argparse.Namespace:
@@ -93,7 +77,12 @@ def parse_args() -> argparse.Namespace:
         metavar='P',
         help='a corrected p below it resolves a difference (default: 0.05)',
     )
-    add('--out', type=output_file, metavar='FILE.json', help='write all numbers to this file')
+    add(
+        '--out',
+        type=output_file,
+        metavar='FILE',
+        help='write all numbers to this .json or .csv file',
+    )
     add(
         '--plot',
         type=output_file,
@@ -110,11 +99,14 @@ def main() -> None:
     heading = beside(args.files)
     relation, systems = load_all(args)
     values = {name: by_query(args, scores, relation) for name, scores in systems.items()}
-    rows = compare(values, relation, args.by)
+    rows = compare(values)
     print('\n'.join([describe(args, relation, rows), *heading]))
     print(f'\n{table(rows, args.level)}\n\n{summary(rows, args.level)}')
     if args.out:
-        write_text(args.out, json.dumps(as_json(rows, args), indent=2) + '\n')
+        if args.out.suffix == '.csv':
+            write_text(args.out, differences_csv(rows, level=args.level))
+        else:
+            write_text(args.out, json.dumps(as_json(rows, args), indent=2) + '\n')
     if args.plot:
         plot(args.plot, rows, args.level)
 
@@ -133,7 +125,7 @@ def beside(files: Sequence[Path]) -> list[str]:
         FileNotFoundError: no such file.
         ValueError: they were tested on different sets.
     """
-    from mmvtr.engine.loop.facts import differing
+    from mmvtr.engine.loops.facts import differing
 
     for path in files:
         if not path.is_file():
@@ -195,49 +187,47 @@ def in_order(path: Path, scores: Tensor, file: ScoreFile, ids: Ids) -> Tensor:
     return scores.where(listed, scores[listed].min() - 1)
 
 
-def by_query(args: argparse.Namespace, scores: Directed, relation: Relation) -> dict[str, Tensor]:
-    """Return the value of each metric for each query."""
+def by_query(args: argparse.Namespace, scores: Directed, relation: Relation) -> Queries:
+    """Return the values of each query, by default for each R@K and measure of judged pairs."""
     metric = RetrievalMetric(recall_at=RECALLS, v2t_protocols=('max_over_captions',))
     values = metric.by_query(scores, relation)
+    default = [key for key in values if key.partition('_')[2].startswith('R')]
     if args.judgments:
         pairs = read_judgments(args.judgments, (relation.text_ids, relation.video_ids))
         judged = JudgedMetric(pairs, at_least=args.at_least, k=(1,))
         found = judged.by_query(scores, relation)
         values.update({f'judged_{key}': x for key, x in found.items() if 'share' not in key})
+        default += [key for key in values if key.startswith('judged_')]
     unknown = sorted(set(args.metrics or ()) - values.keys())
     if unknown:
         raise ValueError(
             f'--metrics: {unknown[0]!r:.80} does not exist; there are {", ".join(values)}'
         )
-    return {key: x for key, x in values.items() if key in (args.metrics or values)}
+    texts, videos = groups(relation.positives)
+    if args.by == 'query':
+        texts, videos = torch.arange(len(texts)), torch.arange(len(videos)) + len(texts)
+    kept = {key: x for key, x in values.items() if key in (args.metrics or default)}
+    return Queries(kept, dict(t2v=texts, v2t=videos))
 
 
-def clusters(positives: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Return group numbers, int64 [T] and [V], of the components connected by annotated pairs."""
-    from scipy.sparse import bmat, csr_matrix
-    from scipy.sparse.csgraph import connected_components
-
-    pairs = csr_matrix(positives.numpy())
-    _, of_all = connected_components(bmat([[None, pairs], [pairs.T, None]]), directed=False)
-    return of_all[: len(positives)], of_all[len(positives) :]
-
-
-def compare(values: Mapping[str, Mapping[str, Tensor]], relation: Relation, by: str) -> list[Row]:
+def compare(found: Mapping[str, Queries]) -> list[Difference]:
     """Return each system's comparison with the first one; metrics without values are dropped."""
-    base, *others = values
-    groups = clusters(relation.positives) if by == 'video' else (None, None)
-    found = []
-    for name in others:
-        for key, own in values[name].items():
-            theirs, of = values[base][key].numpy(), groups['v2t' in key]
-            test = paired(own.numpy(), theirs, of)
-            if test is not None:
-                found.append(Row(name, key, float(np.nanmean(theirs)), 0.0, test, 1.0))
-    corrected = holm([row.test.p for row in found])
-    return [r._replace(own=r.base + r.test.mean, p=p) for r, p in zip(found, corrected)]
+    base, *others = found
+
+    def measured(name: str, key: str) -> Measured:
+        arrays, of = found[name].parts(key)
+        total = sum(np.nanmean(x) if (x == x).any() else np.nan for x in arrays)
+        return Measured({0: float(total)}, {0: arrays}, of)
+
+    rows = [
+        difference(name, key, measured(name, key), measured(base, key))
+        for name in others
+        for key in found[name].values
+    ]
+    return corrected(row for row in rows if row is not None and row.queries)
 
 
-def describe(args: argparse.Namespace, relation: Relation, rows: Sequence[Row]) -> str:
+def describe(args: argparse.Namespace, relation: Relation, rows: Sequence[Difference]) -> str:
     texts, videos = relation.positives.shape
     drawn = 'videos with their texts' if args.by == 'video' else 'queries'
     return (
@@ -247,25 +237,24 @@ def describe(args: argparse.Namespace, relation: Relation, rows: Sequence[Row]) 
     )
 
 
-def table(rows: Sequence[Row], level: float) -> str:
+def table(rows: Sequence[Difference], level: float) -> str:
     """Return the comparisons as a text table."""
     head = 'system metric base own difference interval gained lost queries p corrected verdict'
     lines = [head.split()]
     for row in rows:
-        test = row.test
         lines.append(
             [
                 row.system,
                 row.metric,
                 f'{row.base:.1f}',
                 f'{row.own:.1f}',
-                f'{test.mean:+.2f}',
-                f'{test.low:+.2f}..{test.high:+.2f}',
-                f'{test.gained}',
-                f'{test.lost}',
-                f'{test.queries}',
-                f'{test.p:.4f}',
+                f'{row.mean:+.2f}',
+                f'{row.low:+.2f}..{row.high:+.2f}',
+                f'{row.gained}',
+                f'{row.lost}',
+                f'{row.queries}',
                 f'{row.p:.4f}',
+                f'{row.corrected:.4f}',
                 row.verdict(level),
             ]
         )
@@ -276,7 +265,7 @@ def table(rows: Sequence[Row], level: float) -> str:
     )
 
 
-def summary(rows: Sequence[Row], level: float) -> str:
+def summary(rows: Sequence[Difference], level: float) -> str:
     """Return one sentence per system."""
     lines = []
     for name in dict.fromkeys(row.system for row in rows):
@@ -290,32 +279,21 @@ def summary(rows: Sequence[Row], level: float) -> str:
     return '\n'.join(lines)
 
 
-def as_json(rows: Sequence[Row], args: argparse.Namespace) -> dict[str, Any]:
+def as_json(rows: Sequence[Difference], args: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for row in rows:
-        numbers = {**row.test._asdict(), 'base': row.base, 'own': row.own, 'corrected_p': row.p}
-        numbers['verdict'] = row.verdict(args.level)
-        found.setdefault(row.system, {})[row.metric] = numbers
+        found.setdefault(row.system, {})[row.metric] = as_dict(row, level=args.level)
     about = dict(baseline=str(args.files[0]), by=args.by, level=args.level, systems=found)
     return about
 
 
-def plot(path: Path, rows: Sequence[Row], level: float) -> None:
+def plot(path: Path, rows: Sequence[Difference], level: float) -> None:
     """Draw differences with their intervals, and the numbers of queries gained and lost."""
     # Import here: only needed with a plot.
-    from drawings.difference_rows import Difference, differences
     from mmvtr.visualization import save
+    from mmvtr.visualization.difference_rows import difference_rows
 
-    several = len({row.system for row in rows}) > 1
-    drawn = [
-        Difference(
-            f'{row.system}  {row.metric}' if several else row.metric,
-            *(row.test.mean, row.test.low, row.test.high, row.test.gained, row.test.lost),
-            row.verdict(level),
-        )
-        for row in rows
-    ]
-    save(differences(drawn, title='' if several else rows[0].system), path)
+    save(difference_rows(rows, level=level), path)
 
 
 if __name__ == '__main__':

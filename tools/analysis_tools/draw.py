@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, output_folder, tool
+from mmvtr.cli import Parser, output_folder, tool
 from mmvtr.utils import load_config
 
 
@@ -71,7 +71,7 @@ def draw_model(cfg: Config, args: argparse.Namespace) -> None:
     """Test the model like tools/test.py, with a hook that draws."""
     # Import here what takes seconds.
     from mmvtr.engine.checks.config_checks import check_config
-    from mmvtr.engine.launch.testing import runner_of_test
+    from mmvtr.engine.testing import runner_of_test
 
     check_config(cfg, args.cfg_options)
     checkpoint = args.checkpoint or cfg.get('load_from')
@@ -98,12 +98,12 @@ def draw_scores(cfg: Config, args: argparse.Namespace) -> None:
     import torch
 
     from mmvtr.engine import Evaluation
+    from mmvtr.engine import launching as launch
     from mmvtr.engine.hooks.pictures import lacking
     from mmvtr.engine.hooks.pictures_hook import figures, request_for
     from mmvtr.engine.hooks.study import Study, refuse_unknown
-    from mmvtr.engine.launch import launching as launch
-    from mmvtr.engine.loop.evaluation import Encoded
-    from mmvtr.engine.loop.evaluation_loop import relation_of
+    from mmvtr.engine.loops.evaluation import Encoded
+    from mmvtr.engine.loops.evaluation_loop import relation_of
     from mmvtr.visualization import save
 
     hook = make_hook(args)

@@ -23,7 +23,8 @@ from torch import Tensor
 
 from mmvtr.arrays import Debiaser
 from mmvtr.arrays.choice import Pairs
-from mmvtr.command_line import Parser, output_file, tool
+from mmvtr.cli import Parser, output_file, tool
+from mmvtr.cli.transform_options import add_options, numbers_given, options_given
 from mmvtr.datasets import PairValues, write_run
 from mmvtr.evaluation import (
     JudgedMetric,
@@ -44,7 +45,6 @@ from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS
 from mmvtr.storage import write_text
 from mmvtr.storage.arrays import write_arrays
 from mmvtr.structures import Directed, Relation
-from mmvtr.transform_arguments import add_options, numbers_given, options_given
 from score_files.cut_runs import measure_cut_run
 from score_files.reading import (
     Ids,
@@ -67,7 +67,8 @@ class Banks(NamedTuple):
     """The inputs of the transforms besides the scores [T, V], with texts as rows.
 
     Attributes:
-        queries: t2v [K, V] of bank texts, v2t [T, K] of bank videos.
+        queries: t2v [K, V] of bank texts, v2t [T, K] of bank videos; None where a direction has no
+            bank, and stays raw.
         pairs: [K texts, K videos], scores within the bank; None = not given.
         items: t2v [M, V], scores of videos seen before with the test videos; v2t [M, T], of texts
             with the test texts; None = not given.
@@ -168,7 +169,7 @@ def main() -> None:
     metrics = [RetrievalMetric(), NormalisationMetric(temperature=temperature, k=K)]
     metrics += [JudgedMetric(judged, at_least=args.at_least)] if judged else []
     relation = Relation(positives, text_ids=ids[0], video_ids=ids[1])
-    report = evaluate(metrics, {'scores': scores}, relation, transformed)
+    report = of_given(evaluate(metrics, {'scores': scores}, relation, transformed), banks.queries)
     if args.tie_range:
         report = with_tie_range(report, scores, relation)
     if args.save:
@@ -197,8 +198,10 @@ def check_options(args: argparse.Namespace) -> None:
         )
     if not args.transform and (args.query_source or any(banks)):
         raise ValueError('--query-source and banks serve a transform: say which with --transform')
-    if args.query_source == 'bank' and not all(banks):
-        raise ValueError('--query-source bank needs both --bank-t2v and --bank-v2t')
+    if args.query_source == 'bank' and not any(banks):
+        raise ValueError('--query-source bank needs --bank-t2v, --bank-v2t, or both')
+    if any(banks) and not all(banks) and 'dbsn' in args.transform:
+        raise ValueError('dbsn needs both --bank-t2v and --bank-v2t')
     if args.query_source == 'test' and any(banks):
         raise ValueError('--query-source test reads no bank: leave out --bank-t2v and --bank-v2t')
     for name, key, option in (
@@ -288,6 +291,19 @@ def evaluate_cut(
         write_json(args.out, {'raw': row})
 
 
+def of_given(report: Report, banks: Directed) -> Report:
+    """Leave out what transforms would say of a direction without a bank, and of both together."""
+    lacks = [name for name, bank in banks._asdict().items() if bank is None]
+    if not lacks:
+        return report
+    own = 't2v' if lacks == ['v2t'] else 'v2t'
+    kept = {
+        name: {key: x for key, x in values.items() if f'/{own}_' in key}
+        for name, values in report.transformed.items()
+    }
+    return report._replace(transformed=kept)
+
+
 def with_tie_range(report: Report, scores: Tensor, relation: Relation) -> Report:
     """Add the metrics with ties at their best and at their worst ranks."""
     extremes = {}
@@ -309,7 +325,8 @@ def load_banks(args: argparse.Namespace, scores: Tensor) -> Banks:
     queries, pairs, items = load_queries(args, scores), None, None
     if args.bank_gallery:
         pairs = read_matrix(args.bank_gallery, ': no queries')
-        expected = [len(queries.t2v), queries.v2t.shape[1]]
+        sizes = [x if x is None else x.shape[dim] for dim, x in enumerate(queries)]
+        expected = [max(filter(None, sizes)) if x is None else x for x in sizes]
         if list(pairs.shape) != expected:
             raise ValueError(
                 f'{args.bank_gallery} {list(pairs.shape)} must be {expected}: the bank with itself'
@@ -328,12 +345,19 @@ def load_banks(args: argparse.Namespace, scores: Tensor) -> Banks:
 
 def different(banks: Banks) -> Banks:
     """Return the bank without queries whose scores repeat: repeated queries count once."""
-    texts, videos = distinct_rows(banks.queries.t2v), distinct_rows(banks.queries.v2t.t())
-    queries = Directed(banks.queries.t2v[texts], banks.queries.v2t[:, videos])
-    pairs = own = None
-    if banks.pairs is not None:
-        pairs = banks.pairs[texts][:, videos]
-        groups = row_groups(banks.queries.t2v), row_groups(banks.queries.v2t.t())
+    pairs, own = banks.pairs, None
+    by_row = [banks.queries.t2v, banks.queries.v2t]
+    by_row[1] = by_row[1] if by_row[1] is None else by_row[1].t()
+    if pairs is not None:  # of a direction without a bank the pairs tell which queries repeat
+        by_row = [x if x is not None else y for x, y in zip(by_row, (pairs, pairs.t()))]
+    kept = [None if x is None else distinct_rows(x) for x in by_row]
+    queries = Directed(
+        None if banks.queries.t2v is None else banks.queries.t2v[kept[0]],
+        None if banks.queries.v2t is None else banks.queries.v2t[:, kept[1]],
+    )
+    if pairs is not None:
+        pairs = pairs[kept[0]][:, kept[1]]
+        groups = [row_groups(x) for x in by_row]
         if len(groups[0]) == len(groups[1]):
             own = torch.stack(groups, dim=1).unique(dim=0)
     items = banks.items and Directed(*(x[distinct_rows(x)] for x in banks.items))
@@ -345,14 +369,14 @@ def load_queries(args: argparse.Namespace, scores: Tensor) -> Directed:
     if args.query_source != 'bank':
         return Directed(scores, scores)
     files = (args.bank_t2v, args.bank_v2t)
-    banks = Directed(*(read_matrix(path, ': no queries') for path in files))
+    banks = Directed(*(x and read_matrix(x, ': no queries') for x in files))
     texts, videos = scores.shape
-    if banks.t2v.shape[1] != videos:
+    if banks.t2v is not None and banks.t2v.shape[1] != videos:
         raise ValueError(
             f'{args.bank_t2v} {list(banks.t2v.shape)} must be [bank texts, {videos} test videos]: '
             'a column for each column of the scores'
         )
-    if banks.v2t.shape[0] != texts:
+    if banks.v2t is not None and banks.v2t.shape[0] != texts:
         raise ValueError(
             f'{args.bank_v2t} {list(banks.v2t.shape)} must be [{texts} test texts, bank videos]: '
             'a row for each row of the scores'
@@ -383,27 +407,31 @@ def transform(
 
     def one_way(
         scores: Tensor,
-        bank: Tensor,
+        bank: Optional[Tensor],
         pairs: Optional[Tensor],
         items: Optional[Tensor],
         own: Optional[Tensor],
     ) -> Tensor:
-        beside = dict(bank_gallery=pairs, item_bank=items)
-        beside = {key: x for key, x in beside.items() if key in reads}
+        if bank is None:
+            temperatures.append(None)
+            return scores
+        extra = dict(bank_gallery=pairs, item_bank=items)
+        extra = {key: x for key, x in extra.items() if key in reads}
         known = None if own is None else Pairs(own, lambda rows, items: pairs[rows][:, items])
-        fitted = Debiaser(name, **options).fit_scores(bank, beside=beside, pairs=known)
+        fitted = Debiaser(name, **options).fit_scores(bank, extra_inputs=extra, pairs=known)
         if name == 'auto':
             print(f'auto: {fitted.why_}')
         temperatures.append(fitted.options_.get('temperature'))
-        return fitted.changed(scores)
+        return fitted.transform_scores(scores)
 
     queries, pairs = banks.queries, banks.pairs
     t2v, v2t = banks.items or (None, None)
     back = None if pairs is None else pairs.t()
     turned = None if banks.own is None else banks.own.flip(1).unique(dim=0)
+    videos = None if queries.v2t is None else queries.v2t.t()
     found = Directed(
         one_way(scores, queries.t2v, pairs, t2v, banks.own),
-        one_way(scores.t(), queries.v2t.t(), back, v2t, turned).t(),
+        one_way(scores.t(), videos, back, v2t, turned).t(),
     )
     return found, temperatures
 
@@ -434,12 +462,20 @@ def describe(
         told = [f'{name} {value}' for name, value in numbers_given(args).items()]
         protocol['options'] = ', '.join(told) or 'those of the table'
     if args.query_source == 'bank':
-        bank_texts, bank_videos = len(banks.t2v), banks.v2t.shape[1]
-        protocol['bank'] = f'{bank_texts} different texts, {bank_videos} different videos'
-        if bank_texts < videos:
-            notes.append(f'a bank of {bank_texts} texts for {videos} videos is small, it may hurt')
-        if bank_videos < texts:
-            notes.append(f'a bank of {bank_videos} videos for {texts} texts is small, it may hurt')
+        sides = (
+            (banks.t2v, 0, 'texts', 'videos', videos),
+            (banks.v2t, 1, 'videos', 'texts', texts),
+        )
+        counts = [(x.shape[dim], *rest) for x, dim, *rest in sides if x is not None]
+        protocol['bank'] = ', '.join(f'{n} different {what}' for n, what, _, _ in counts)
+        for n, what, others, there in counts:
+            if n < there:
+                notes.append(f'a bank of {n} {what} for {there} {others} is small, it may hurt')
+        if len(counts) < 2:
+            given, left = (
+                ('t2v', 'video to text') if banks.v2t is None else ('v2t', 'text to video')
+            )
+            notes.append(f'--bank-{given} alone: {left} is not transformed')
     return '\n'.join([protocol_line(protocol), *(f'note: {note}' for note in notes)])
 
 
@@ -453,9 +489,13 @@ def transductive(source: Optional[str], scores: Tensor, banks: Directed) -> list
         return ['transductive: the transforms have read all test queries at once']
     if source is None:
         return []
-    again = asked_before(banks.t2v, scores, 'test texts')
-    back = asked_before(banks.v2t.t(), scores.t(), 'test videos')
-    return [said for said in (again, back) if said]
+    sides = ((banks.t2v, scores, 'texts'), (banks.v2t, scores, 'videos'))
+    found = [
+        asked_before(*((x, y) if what == 'texts' else (x.t(), y.t())), f'test {what}')
+        for x, y, what in sides
+        if x is not None
+    ]
+    return [said for said in found if said]
 
 
 def table(report: Report) -> str:
@@ -481,10 +521,11 @@ def as_json(
             if key.startswith('retrieval/') and not key.endswith('gmean')
         }
         row.update({k.replace('/', '_'): x for k, x in values.items() if k.startswith('judged/')})
-        if 'normalisation/t2v_error' not in values:  # ties at their best or worst
+        there = [x for x in ('t2v', 'v2t') if f'normalisation/{x}_error' in values]
+        if not there:  # ties at their best or worst
             results[name] = row
             continue
-        for direction in ('t2v', 'v2t'):
+        for direction in there:
             row[f'{direction}_norm_error'] = values[f'normalisation/{direction}_error']
             row[f'{direction}_hubness'] = values[f'normalisation/{direction}_hubness']
         row['temperature'] = temperature

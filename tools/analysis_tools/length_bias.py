@@ -19,7 +19,7 @@ import torch
 from mmengine.config import Config
 from mmengine.registry import init_default_scope
 
-from mmvtr.command_line import Parser, output_folder, tool
+from mmvtr.cli import Parser, output_folder, tool
 from mmvtr.datasets.record_transforms import read_annotations
 from mmvtr.datasets.sampling.splits import Action, class_means, class_members
 from mmvtr.datasets.video_text import VideoTextDataset

@@ -14,7 +14,7 @@ from typing import Any, Iterator
 
 import yaml
 
-from mmvtr.command_line import Parser, tool
+from mmvtr.cli import Parser, tool
 
 FILE = Path(__file__).resolve().parents[2] / 'configs/official_codes.yml'
 Argument = tuple[str, list[str], str, dict[str, Any]]

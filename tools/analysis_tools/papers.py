@@ -17,7 +17,7 @@ from typing import Any, Iterator, NamedTuple, Optional
 import yaml
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, tool
+from mmvtr.cli import Parser, tool
 from mmvtr.registry import DATASETS, bare_name
 from mmvtr.utils import load_config, register_all_modules
 

@@ -5,7 +5,7 @@ python tools/analysis_tools/print_config.py CONFIG [--save-path FILE] [--cfg-opt
 
 from __future__ import annotations
 
-from mmvtr.command_line import Parser, tool
+from mmvtr.cli import Parser, tool
 from mmvtr.utils import load_config
 
 

@@ -19,7 +19,7 @@ from mmengine.runner import Runner
 from torch import Tensor, nn
 
 from mmvtr.apis import load_retriever
-from mmvtr.command_line import Parser, output_file, tool
+from mmvtr.cli import Parser, output_file, tool
 from mmvtr.datasets import PlantedDataset
 from mmvtr.evaluation import SoftPositiveMetric, evaluate, results_table
 from mmvtr.models.annotation import annotated_target

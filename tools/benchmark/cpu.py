@@ -24,6 +24,7 @@ import torch  # noqa: E402
 from cpu_rows.arrays import arrays, large  # noqa: E402
 from cpu_rows.evaluation import evaluation  # noqa: E402
 from cpu_rows.media import media  # noqa: E402
+from cpu_rows.queries import queries  # noqa: E402
 from cpu_rows.starts import starts  # noqa: E402
 from cpu_rows.steps import steps  # noqa: E402
 from cpu_rows.stores import stores  # noqa: E402
@@ -33,6 +34,7 @@ from gpu_check.report import Table, machine, markdown  # noqa: E402
 SECTIONS: dict[str, Callable[[bool, int], list[Row]]] = dict(
     arrays=arrays,
     large=large,
+    queries=queries,
     steps=steps,
     media=media,
     evaluation=evaluation,

@@ -27,10 +27,11 @@ from typing import Any, Callable, NamedTuple, Optional, Sequence
 from mmengine.config import Config
 from mmengine.registry import init_default_scope
 
-from mmvtr.command_line import Parser, count, tool
+from mmvtr.cli import Parser, count, tool
+from mmvtr.cli.hints import option
+from mmvtr.cli.progress import show_progress
 from mmvtr.datasets.folders import visible
-from mmvtr.hints import option
-from mmvtr.progress import show_progress
+from mmvtr.errors import UserError
 from mmvtr.registry import DATASETS
 from mmvtr.utils import load_config
 
@@ -130,7 +131,7 @@ def describe(part: str, cfg: Config, samples: int) -> str:
     done = time.perf_counter()
     wrong = [told(*found) for found in ((videos, 'videos'), (texts, 'texts')) if found[0].broken]
     if wrong:
-        raise RuntimeError('\n  '.join(wrong))
+        raise UserError('\n  '.join(wrong))
     facts = ', '.join(f'{key} {value}' for key, value in dataset.protocol().items())
     lines = [facts]
     if dataset.left_out:

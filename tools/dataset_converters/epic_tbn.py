@@ -19,7 +19,7 @@ from typing import Sequence
 import h5py
 import numpy as np
 
-from mmvtr.command_line import Parser, tool
+from mmvtr.cli import Parser, tool
 from mmvtr.datasets.annotation_files import read_column
 from mmvtr.datasets.annotation_values import Place
 from mmvtr.datasets.pickles import read_pickle, text_of

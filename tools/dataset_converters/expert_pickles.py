@@ -31,7 +31,7 @@ import h5py
 import numpy as np
 from mmengine.registry import init_default_scope
 
-from mmvtr.command_line import Parser, tool
+from mmvtr.cli import Parser, tool
 from mmvtr.datasets.annotation_values import (
     Place,
     caption,

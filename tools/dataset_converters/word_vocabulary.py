@@ -18,7 +18,7 @@ from typing import Any, Mapping
 import numpy as np
 from mmengine.registry import init_default_scope
 
-from mmvtr.command_line import Parser, tool
+from mmvtr.cli import Parser, tool
 from mmvtr.datasets.record_transforms import read_annotations
 from mmvtr.datasets.words.word_ids import make_word_ids
 from mmvtr.registry import TRANSFORMS

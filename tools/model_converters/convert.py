@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import os
 
-from mmvtr.command_line import Parser, output_file, tool
-from mmvtr.engine.loop.checkpoint import read_checkpoint
+from mmvtr.cli import Parser, output_file, tool
 from mmvtr.storage import write_plain
+from mmvtr.storage.weights import read_checkpoint
 from official_checkpoints.conversion import METHODS, convert_checkpoint
 
 

@@ -12,7 +12,7 @@ import argparse
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, output_folder, tool
+from mmvtr.cli import Parser, output_folder, tool
 from mmvtr.utils import load_config
 
 

@@ -15,7 +15,7 @@ import re
 from pathlib import Path
 from typing import Optional
 
-from mmvtr.command_line import Parser, output_folder, tool
+from mmvtr.cli import Parser, output_folder, tool
 from mmvtr.utils import load_config
 
 

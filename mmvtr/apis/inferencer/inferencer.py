@@ -49,9 +49,9 @@ from mmvtr.apis.inferencer.transforms import (
     surely_of,
 )
 from mmvtr.apis.pretrained import load_saved, local_folder, push_to_hub, save_pretrained
+from mmvtr.engine.hooks.stored_queries import OTHER
 from mmvtr.engine.hooks.study import film_strip
-from mmvtr.engine.loop.evaluation import Encoded
-from mmvtr.engine.transforms.stored_queries import OTHER
+from mmvtr.engine.loops.evaluation import Encoded
 from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.storage import write_text
 from mmvtr.utils import config_names
@@ -178,7 +178,7 @@ class VideoRetrievalInferencer(BaseInferencer):
             gallery: videos: a folder of any depth, a list of files, or a dict id -> file (for a
                 config that reads features, a folder of npy files or a list of ids). Texts: a list,
                 or a dict id -> text. Or encoded items:
-                :class:`~mmvtr.engine.loop.evaluation.Encoded`, or flat vectors, float [N, D'].
+                :class:`~mmvtr.engine.loops.evaluation.Encoded`, or flat vectors, float [N, D'].
             kind: kind of the items, 'video' or 'text'.
             batch_size: items encoded at a time; default the config's.
             on_broken: for videos that cannot be read: 'raise', or 'skip' with a warning.
@@ -194,10 +194,10 @@ class VideoRetrievalInferencer(BaseInferencer):
                 (``cfg.train_dataloader.dataset``), from whose captions implications are learnt.
             calibration: gives each hit P(match) (docs/arrays.md); fitted on the scores that rank:
                 raw scores of this model, or those with this transform and bank.
-            **options: options of the transform, as in the table. The default ``temperature`` is the
-                model's; for ``'sure_first'`` it is a share of how far each
-                video's best score lies above its mean (a number given here is in score units), and
-                ``sure``, in [0, 1], is the minimum certainty of a first text.
+            **options: options of the transform, as in the table; ``temperature='model'`` is the
+                model's own. Of ``'sure_first'``: ``temperature``, in score units, by default a
+                share of how far each video's best score lies above its mean, and ``sure``, in
+                [0, 1], the minimum certainty of a first text.
 
         Raises:
             BrokenVideoError: a video cannot be read and ``on_broken='raise'``.
@@ -374,11 +374,11 @@ class VideoRetrievalInferencer(BaseInferencer):
     def _queries(
         self, texts: Optional[Texts], videos: Optional[Videos], vectors: Optional[Vectors]
     ) -> Inputs:
-        found = dict(texts=texts, videos=videos, vectors=vectors)
-        found = {name: items for name, items in found.items() if items is not None}
-        if len(found) != 1:
+        asked = dict(texts=texts, videos=videos, vectors=vectors)
+        asked = {name: items for name, items in asked.items() if items is not None}
+        if len(asked) != 1:
             raise ValueError(
-                f'one of texts, videos and vectors expected, got {" and ".join(found) or "none"}'
+                f'one of texts, videos and vectors expected, got {" and ".join(asked) or "none"}'
             )
         if self.gallery is None:
             raise ValueError(
@@ -386,9 +386,9 @@ class VideoRetrievalInferencer(BaseInferencer):
                 'set_gallery(...)'
             )
         kind = OTHER[self.gallery.given.kind]
-        if vectors is None and f'{kind}s' not in found:
+        if vectors is None and f'{kind}s' not in asked:
             raise ValueError(
-                f'the gallery is one of {OTHER[kind]}s, which {kind}s ask: got {next(iter(found))}'
+                f'the gallery is one of {OTHER[kind]}s, which {kind}s ask: got {next(iter(asked))}'
             )
         if vectors is not None:
             return vector_inputs(vectors, kind)

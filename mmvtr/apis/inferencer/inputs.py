@@ -16,7 +16,7 @@ from mmvtr.datasets.annotation_values import Place, name_of, shown
 from mmvtr.datasets.folders import spelt_as_there, visible
 from mmvtr.datasets.problems import Problems
 from mmvtr.datasets.tables.files import FEATURES, VIDEOS, Wanted, open_sources
-from mmvtr.engine.loop.evaluation import Encoded
+from mmvtr.engine.loops.evaluation import Encoded
 
 Texts = Union[str, Sequence[str], Mapping[str, str]]
 Videos = Union[str, Path, Sequence[Union[str, Path]], Mapping[str, Union[str, Path]]]
@@ -115,7 +115,7 @@ def vector_inputs(vectors: Any, kind: str) -> Inputs:
     """Return items that are already encoded.
 
     Args:
-        vectors: :class:`~mmvtr.engine.loop.evaluation.Encoded` items, as ``encode_texts`` and
+        vectors: :class:`~mmvtr.engine.loops.evaluation.Encoded` items, as ``encode_texts`` and
             ``encode_videos`` give them, or their flat vectors, float [N, D'], as
             :func:`mmvtr.apis.vectors` makes them.
         kind: kind of the items, 'text' or 'video'.

@@ -12,8 +12,8 @@ from mmvtr.apis import refuse_without_vectors, vectors
 from mmvtr.apis.inferencer.inputs import Inputs
 from mmvtr.arrays import Debiaser
 from mmvtr.engine.hooks.moments_hook import matches_of
-from mmvtr.engine.loop.evaluation import Encoded, check_levels, score_tiles
-from mmvtr.engine.transforms.query_queue import Queries
+from mmvtr.engine.hooks.query_queue import Queries
+from mmvtr.engine.loops.evaluation import Encoded, check_levels, score_tiles
 from mmvtr.functional.metrics.first_places import expected_truth, sure_first
 from mmvtr.functional.similarities.distinct import asked_before
 from mmvtr.functional.similarities.tiles import Tiles, inner_products, top_of_rows
@@ -80,9 +80,9 @@ class Surely(NamedTuple):
 
     def truth(self, model: nn.Module, queries: Items, raw: Tensor) -> Tensor:
         """Return how surely each text holds of Q videos with scores ``raw``, float32 [Q, N]."""
-        own = raw if self.written is None else score(model, 'video', queries, self.written)
-        own = own.to(model.data_preprocessor.device)
-        return expected_truth(own, self.implied, temperature=self.temperature).cpu()
+        written = raw if self.written is None else score(model, 'video', queries, self.written)
+        written = written.to(model.data_preprocessor.device)
+        return expected_truth(written, self.implied, temperature=self.temperature).cpu()
 
 
 class RankingSample(BaseDataElement):
@@ -183,7 +183,7 @@ def rank(
         rows = slice(start, start + QUERIES)
         some = rows_of(queries, rows)
         raw = score(model, given.kind, some, searched)
-        final = raw if debiaser is None else debiaser.changed(raw)
+        final = raw if debiaser is None else debiaser.transform_scores(raw)
         if gallery.surely is not None:
             truth = gallery.surely.truth(model, some, raw)
             final = sure_first(raw, truth, sure=gallery.surely.sure)
@@ -234,8 +234,8 @@ def probabilities(
     log_sums = None
     if fit.method == 'temperature':
         log_sums = (scores.double() / fit.temperature).logsumexp(1)
-    found = scores.gather(1, columns)
-    return fit.probabilities(found, log_sums=log_sums, candidates=scores.shape[1])
+    best = scores.gather(1, columns)
+    return fit.probabilities(best, log_sums=log_sums, candidates=scores.shape[1])
 
 
 def sigma(items: Items) -> Optional[Tensor]:

@@ -13,8 +13,8 @@ from mmvtr.apis.inferencer.inputs import Inputs
 from mmvtr.apis.inferencer.ranking import QUERIES, Items, Surely, check_items, flat_of
 from mmvtr.arrays import Debiaser
 from mmvtr.datasets import CaptionImplication
-from mmvtr.engine.transforms.query_queue import Queries
-from mmvtr.engine.transforms.stored_queries import (
+from mmvtr.engine.hooks.query_queue import Queries
+from mmvtr.engine.hooks.stored_queries import (
     OTHER,
     captions_of,
     pairs_known,
@@ -22,7 +22,7 @@ from mmvtr.engine.transforms.stored_queries import (
     read_training_set,
     tiles_read,
 )
-from mmvtr.functional.transforms.transform_table import TRANSFORMS
+from mmvtr.functional.transforms.transform_table import TRANSFORMS, with_model
 from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.functional.values import check_range
 
@@ -47,14 +47,14 @@ def check_transform(
         kind: kind of the gallery.
         bank: a file.
         captions: a training set, or its config.
-        options: options of the transform, including the temperature.
+        options: options of the transform.
 
     Raises:
         ValueError: an unknown transform or option, or one out of range; a transform without its
             inputs, or inputs without a transform; ``'sure_first'`` for videos.
     """
     if transform != SURE_FIRST:
-        Debiaser(transform, **options)  # rejects unknown options
+        Debiaser(transform, **with_model(options))  # rejects unknown options
     if transform == SURE_FIRST:
         sure_options(options)
         if kind != 'text':
@@ -80,14 +80,14 @@ def sure_options(given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: another option, or one out of range.
     """
-    found = dict(temperature=None, sure=TRANSFORMS[SURE_FIRST].options['sure'])
-    if unknown := sorted({*given} - {*found}):
-        raise ValueError(f'{SURE_FIRST} takes {sorted(found)}, not {unknown[0]!r}')
-    found.update(given)
-    check_range('[0, 1]', sure=found['sure'])
-    if found['temperature'] is not None and not found['temperature'] > 0:
-        raise ValueError(f'temperature must be positive, not {found["temperature"]}')
-    return found
+    options = dict(temperature=None, sure=TRANSFORMS[SURE_FIRST].options['sure'])
+    if unknown := sorted({*given} - {*options}):
+        raise ValueError(f'{SURE_FIRST} takes {sorted(options)}, not {unknown[0]!r}')
+    options.update(given)
+    check_range('[0, 1]', sure=options['sure'])
+    if options['temperature'] is not None and not options['temperature'] > 0:
+        raise ValueError(f'temperature must be positive, not {options["temperature"]}')
+    return options
 
 
 def check_calibration(calibration: Any, transform: Optional[str]) -> None:
@@ -147,15 +147,15 @@ def surely_of(
     data = read_training_set(captions)
     witness = CaptionImplication()
     witness.learn(data.videos, data.texts)
-    written, own = None, given.sources
+    written, captions_written = None, given.sources
     if bank is not None:
         queries = read_bank(bank)['text'].newest()
-        own = captions_of(queries, data, name=bank)
+        captions_written = captions_of(queries, data, name=bank)
         check_items(model, queries.levels, bank, gallery)
         flat = flat_of(model, queries.levels)
         written = queries.levels if flat is None else flat
     device = torch.device(model.data_preprocessor.device)
-    implied = witness.among(own, given.sources, device=device)
+    implied = witness.among(captions_written, given.sources, device=device)
     if implied.shape[0] * implied.shape[1] <= HELD:
         implied = torch.cat([tile for _, tile in implied.parts()], dim=1)
     else:
@@ -188,7 +188,7 @@ def fitted_to_bank(
         bank: a file of tools/export_bank.py, whose queries are of the other kind.
         transform: ``'auto'`` or a name of the table: the same scores as those of the hook of that
             name with this bank.
-        options: options of the transform; the default temperature is the model's.
+        options: options of the transform; ``temperature='model'`` is the model's own.
 
     Raises:
         FileNotFoundError, RuntimeError: no such bank, or not a bank.
@@ -196,15 +196,15 @@ def fitted_to_bank(
     """
     if isinstance(gallery, Tensor):
         raise ValueError('a transform needs Encoded items as its gallery, not flat vectors')
-    spec = TRANSFORMS.get(transform)  # None: 'auto'
     device, asking = torch.device(model.data_preprocessor.device), OTHER[kind]
     stored = {one: queries.different() for one, queries in read_bank(bank).items()}
-    read = tiles_read(() if spec is None else spec.reads, model, device, asking, stored, gallery)
-    given = dict(options)
-    if spec is not None and 'temperature' in spec.options and given.get('temperature') is None:
-        given['temperature'] = model.temperature().item()
+    reads = () if transform == 'auto' else TRANSFORMS[transform].reads
+    extra = tiles_read(reads, model, device, asking, stored, gallery)
+    bank_scores = extra.pop('bank')
+    resolved = with_model(options, model.temperature().item())
     pairs = pairs_known(model, device, asking, stored)
-    found = Debiaser(transform, **given).fit_scores(read.pop('bank'), beside=read, pairs=pairs)
-    if found.transform_ is None:
-        print_log(found.why_, 'current', logging.WARNING)
-    return found, stored[OTHER[kind]]
+    debiaser = Debiaser(transform, **resolved)
+    debiaser.fit_scores(bank_scores, extra_inputs=extra, pairs=pairs)
+    if debiaser.transform_ is None:
+        print_log(debiaser.why_, 'current', logging.WARNING)
+    return debiaser, stored[OTHER[kind]]

@@ -11,7 +11,7 @@ import yaml
 from mmengine.config import Config
 
 from mmvtr.datasets.annotation_files import read_json
-from mmvtr.engine.loop.facts import Training, together, trainings_of
+from mmvtr.engine.loops.facts import Training, together, trainings_of
 from mmvtr.evaluation.results import Results, results_from
 
 #: Version of this package.

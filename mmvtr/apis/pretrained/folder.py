@@ -11,10 +11,11 @@ from typing import Any, Mapping, NamedTuple, Optional, Union
 from mmengine.config import Config
 from torch import nn
 
+from mmvtr.apis.plain_config import FILES, as_data, from_data
 from mmvtr.apis.pretrained.card import VERSION, model_card, read_results
 from mmvtr.datasets.annotation_files import read_json
 from mmvtr.datasets.annotation_values import name_of
-from mmvtr.plain_config import FILES, as_data, from_data
+from mmvtr.errors import UserError
 from mmvtr.storage import file_digest, write_tensors, write_text
 
 CONFIG, WEIGHTS, ABOUT, CARD = 'config.json', 'model.safetensors', 'retriever.json', 'README.md'
@@ -69,8 +70,8 @@ def save_pretrained(
 
     Raises:
         FileNotFoundError: a file that the config or ``results`` names is missing.
-        ValueError: a config that cannot be data (see :mod:`mmvtr.plain_config`), results that are
-            not numbers or of another training, or a protocol without results or in addition to
+        ValueError: a config that cannot be data (see :mod:`mmvtr.apis.plain_config`), results that
+            are not numbers or of another training, or a protocol without results or in addition to
             their own.
     """
     folder, trainings = Path(folder), getattr(model, 'trainings', None)
@@ -122,7 +123,7 @@ def read_saved(folder: Union[str, Path]) -> Saved:
     if not weights.is_file():
         raise FileNotFoundError(f'{name_of(weights)} is missing: fetch or save the folder again')
     if file_digest(weights) != about['weights']['sha256']:
-        raise RuntimeError(
+        raise UserError(
             f'{name_of(weights)} is damaged, or of another model: its SHA-256 is not the one that '
             f'{ABOUT} was written with; fetch or save the folder again'
         )
@@ -154,7 +155,7 @@ def _check_about(about: Any, path: Path) -> None:
             f"{name_of(path)}: expected an object with 'format', found {str(about)[:80]}"
         )
     if about['format'] != FORMAT:
-        raise RuntimeError(
+        raise UserError(
             f'{name_of(path)} was written by mmvtr {str(about.get("version"))[:20]} in format '
             f'{about["format"]}; this is mmvtr {VERSION}, which reads format {FORMAT}: install '
             'that version, or save the folder again with this one'

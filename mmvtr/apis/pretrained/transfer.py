@@ -13,6 +13,7 @@ from mmengine.config import Config
 from torch import nn
 
 from mmvtr.apis import load_retriever
+from mmvtr.apis.plain_config import FILES
 from mmvtr.apis.pretrained.card import VERSION
 from mmvtr.apis.pretrained.folder import (
     ABOUT,
@@ -25,7 +26,7 @@ from mmvtr.apis.pretrained.folder import (
 )
 from mmvtr.datasets.annotation_values import name_of
 from mmvtr.engine.checks.config_checks import UnknownPart
-from mmvtr.plain_config import FILES
+from mmvtr.errors import UserError
 
 #: Patterns of all files that are ever fetched.
 _OURS = [ABOUT, CARD, CONFIG, WEIGHTS, f'{FILES}/*']
@@ -94,7 +95,7 @@ def load_saved(
         return load_retriever(saved.config, saved.weights, device=device)
     except _UNBUILT as error:
         # An argument or value that this version does not know.
-        raise RuntimeError(
+        raise UserError(
             f'{name_of(saved.weights.parent)}: its model cannot be built by mmvtr {VERSION}: '
             f'{" ".join(str(error).split())[:200]}'
         ) from error

@@ -13,6 +13,7 @@ import numpy as np
 from mmengine.dist import broadcast_object_list
 
 from mmvtr.datasets.records import Records, texts_of
+from mmvtr.functional.values import check_range
 from mmvtr.registry import TASK_UTILS
 
 #: Captions per chunk: bags of 2,048 words take 64 MB.
@@ -78,14 +79,9 @@ class CaptionAgreement:
         ridge: float = 1.0,
         rare: bool = True,
     ) -> None:
-        for name, size in (('dim', dim), ('words', words)):
-            if size < 1:
-                raise ValueError(f'CaptionAgreement: {name} must be at least 1, not {size}')
-        for name, value in (('prior', prior), ('ridge', ridge)):
-            if not value > 0:
-                raise ValueError(f'CaptionAgreement: {name} must be positive, not {value}')
-        if not canonical >= 0:
-            raise ValueError(f'CaptionAgreement: canonical must be at least 0, not {canonical}')
+        check_range('[1, inf]', dim=dim, words=words)
+        check_range('(0, inf]', prior=prior, ridge=ridge)
+        check_range('[0, inf]', canonical=canonical)
         self.dim = dim
         self.words = words
         self.prior = prior

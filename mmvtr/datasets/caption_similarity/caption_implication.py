@@ -21,6 +21,7 @@ from mmvtr.datasets.caption_similarity.caption_agreement import (
 )
 from mmvtr.datasets.records import Records
 from mmvtr.functional.similarities.tiles import Tiles
+from mmvtr.functional.values import check_range
 from mmvtr.registry import TASK_UTILS
 
 
@@ -76,13 +77,9 @@ class CaptionImplication:
         dim: int = 256,
         mean: bool = False,
     ) -> None:
-        for name, size in (('words', words), ('dim', dim)):
-            if size < 1:
-                raise ValueError(f'CaptionImplication: {name} must be at least 1, not {size}')
-        if not prior > 0:
-            raise ValueError(f'CaptionImplication: prior must be positive, not {prior}')
-        if not 0 < least < 1:
-            raise ValueError(f'CaptionImplication: least must lie in (0, 1), not {least}')
+        check_range('[1, inf]', words=words, dim=dim)
+        check_range('(0, inf]', prior=prior)
+        check_range('(0, 1)', least=least)
         self.words = words
         self.prior = prior
         self.least = least

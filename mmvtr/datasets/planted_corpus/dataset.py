@@ -23,6 +23,7 @@ from mmvtr.datasets.planted_corpus.store import (
 )
 from mmvtr.datasets.planted_corpus.world import FPS, SPLITS, Knobs
 from mmvtr.datasets.video_text import VideoTextDataset
+from mmvtr.functional.values import check_one_of
 from mmvtr.registry import DATASETS
 
 
@@ -94,12 +95,8 @@ class PlantedDataset(VideoTextDataset):
         experts: Optional[Mapping[str, Any]] = None,
         **options: Any,
     ) -> None:
-        if split not in SPLITS:
-            raise ValueError(f'planted corpus: split must be one of {SPLITS}, got {split!r}')
-        if graded_by not in ('predicates', 'classes'):
-            raise ValueError(
-                f"planted corpus: graded_by must be 'predicates' or 'classes', got {graded_by!r}"
-            )
+        check_one_of(SPLITS, split=split)
+        check_one_of(('predicates', 'classes'), graded_by=graded_by)
         self.graded_by = graded_by
         self.split = split
         chosen = {field.name for field in fields(Knobs)} & options.keys()

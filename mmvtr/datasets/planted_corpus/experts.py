@@ -31,6 +31,7 @@ from mmvtr.datasets.planted_corpus.world import (
     one_of,
     stream,
 )
+from mmvtr.errors import UserError
 
 #: Increase it whenever the same knobs would give other features.
 EXPERTS_VERSION = 1
@@ -121,7 +122,7 @@ def check_experts(experts: Experts, knobs: Knobs) -> None:
         found = None
     if found != experts.made_of(knobs):
         what = 'is missing or not json' if found is None else 'is of other knobs or another version'
-        raise RuntimeError(
+        raise UserError(
             f'{str(path)[-200:]} {what}: choose another path for these experts, or delete the '
             'folder and they are made again'
         )

@@ -24,6 +24,7 @@ import cv2
 import numpy as np
 from mmengine.logging import print_log
 
+from mmvtr.cli.progress import show_progress
 from mmvtr.datasets.annotation_files import read_json
 from mmvtr.datasets.planted_corpus.drawing import draw
 from mmvtr.datasets.planted_corpus.grammar import (
@@ -43,7 +44,7 @@ from mmvtr.datasets.planted_corpus.world import (
     num_frames,
     stream,
 )
-from mmvtr.progress import show_progress
+from mmvtr.errors import UserError
 from mmvtr.storage import read_arrays, write_atomically
 
 Records = list[dict[str, Any]]
@@ -128,14 +129,14 @@ def open_corpus(folder: Path, knobs: Knobs, split: str) -> tuple[Records, Record
     try:
         corpus = read_json(_present(folder, 'corpus.json'), ('sha256', 'splits'))
     except ValueError as error:
-        raise RuntimeError(f'{error}; {_advice(folder)}') from error
+        raise UserError(f'{error}; {_advice(folder)}') from error
     for name, expected in dict(version=GENERATOR_VERSION, knobs=knobs.identity).items():
         if corpus.get(name) != expected:
             problem = f'{name} is {corpus.get(name)}, expected {expected}'
-            raise RuntimeError(f'{folder / "corpus.json"}: {problem}; {_advice(folder)}')
+            raise UserError(f'{folder / "corpus.json"}: {problem}; {_advice(folder)}')
     for name in _CHECKED:
         if _sha256(_present(folder, name)) != corpus['sha256'][name]:
-            raise RuntimeError(f'{folder / name} was changed after its making; {_advice(folder)}')
+            raise UserError(f'{folder / name} was changed after its making; {_advice(folder)}')
     videos, texts = corpus['splits'][split]['videos'], corpus['splits'][split]['texts']
     for video in videos:
         video['path'] = str(_present(folder, video['path']))
@@ -184,7 +185,7 @@ def _render(jobs: list[tuple]) -> None:
     processes = min(_MAX_PROCESSES, os.cpu_count() or 1)
     # A forked child draws at once; a spawned one would first import torch and the main script.  The
     # signal that ends the pool must end the child: an inherited handler of a tool
-    # (mmvtr/signals.py) waits for the next line of Python, which may never come in a child that
+    # (mmvtr/cli/signals.py) waits for the next line of Python, which may never come in a child that
     # waits for work, and a signal that arrives before the child has reset the handler would be
     # lost.  So the signal is blocked from before the fork, and then ends the child.
     held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})

@@ -14,6 +14,8 @@ from typing import Any, Sequence
 
 import numpy as np
 
+from mmvtr.functional.values import check_range
+
 #: Attributes of an object: slot -> values.
 OBJECT = dict(
     size=('small', 'large'),
@@ -176,8 +178,7 @@ class Knobs:
         highest = dict(general=1, medium=1, length_confound=1, uneven=1, imbalance=float('inf'))
         for name, high in highest.items():
             value = getattr(self, name)
-            if not 0 <= value <= high:
-                raise ValueError(f'planted corpus: {name} must lie in [0, {high}], got {value!r}')
+            check_range(f'[0, {high}]', **{name: value})
             object.__setattr__(self, name, float(value))  # 1 and 1.0 give the same corpus
         if self.imbalance > 0 and self.captions < 2:
             raise ValueError(

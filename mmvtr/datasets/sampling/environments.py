@@ -25,6 +25,7 @@ from mmvtr.datasets.sampling.splits import (
     random_like,
     removals,
 )
+from mmvtr.functional.values import check_one_of
 from mmvtr.registry import TASK_UTILS
 
 
@@ -100,8 +101,7 @@ class LengthSplit(Environments):
         unit: Unit = 'frames',
         only: Optional[int] = None,
     ) -> None:
-        if rule not in ('adjusted', 'equal'):
-            raise ValueError(f"rule must be 'adjusted' or 'equal', not {rule!r}")
+        check_one_of(('adjusted', 'equal'), rule=rule)
         if isinstance(threshold, str) and threshold not in ('train_mean', 'test_mean'):
             raise ValueError(
                 f"threshold must be 'train_mean', 'test_mean' or a number, not {threshold!r}"

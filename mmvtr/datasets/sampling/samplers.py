@@ -15,6 +15,7 @@ from torch.utils.data import Sampler
 
 from mmvtr.datasets.items import ItemKey
 from mmvtr.datasets.video_text import VideoTextDataset
+from mmvtr.functional.values import check_range
 from mmvtr.registry import DATA_SAMPLERS
 
 
@@ -90,8 +91,7 @@ class EnvironmentBatchSampler(Sampler):
             raise ValueError(
                 'EnvironmentBatchSampler needs an EpochSampler with shuffle and round_up'
             )
-        if batch_size < 1:
-            raise ValueError(f'batch_size must be at least 1, got {batch_size}')
+        check_range('[1, inf]', batch_size=batch_size)
         self.sampler = sampler
         self.batch_size = batch_size
         environments = _item_environments(sampler.dataset)
@@ -125,15 +125,19 @@ def _item_environments(dataset: VideoTextDataset) -> np.ndarray:
             f'EnvironmentBatchSampler: {type(dataset).__name__} has no environments; '
             "give it records=dict(environments=dict(type='LengthSplit'))"
         )
-    items = dataset.texts if dataset.epoch_unit == 'text' else dataset.videos_with_text
-    if len(items) != len(dataset):
-        raise ValueError(
-            f'EnvironmentBatchSampler: the dataset shows {len(items)} items as {len(dataset)}, '
-            'expected each once: leave RepeatDataset out'
-        )
+    _check_each_once(dataset)
     if dataset.epoch_unit == 'text':
         return np.array([_text_environment(text, of_video) for text in dataset.texts])
     return of_video[dataset.videos_with_text]
+
+
+def _check_each_once(dataset: VideoTextDataset) -> None:
+    items = dataset.texts if dataset.epoch_unit == 'text' else dataset.videos_with_text
+    if len(items) != len(dataset):
+        raise ValueError(
+            f'the dataset shows {len(items)} items as {len(dataset)}, and its sampler expects each '
+            'once: leave RepeatDataset out'
+        )
 
 
 def _text_environment(text: dict, of_video: np.ndarray) -> int:
@@ -175,8 +179,7 @@ class SceneBatchSampler(Sampler):
             raise ValueError(f'SceneBatchSampler needs an EpochSampler, not {sampler!r}')
         if batch_size < 2 or batch_size % 2:
             raise ValueError(f'SceneBatchSampler: batch_size must be even, got {batch_size}')
-        if not window > 0:
-            raise ValueError(f'SceneBatchSampler: window must be positive, got {window}')
+        check_range('(0, inf]', window=window)
         self.sampler = sampler
         self.batch_size = batch_size
         self.window = window
@@ -221,12 +224,7 @@ class SceneBatchSampler(Sampler):
 
 def _item_videos(dataset: VideoTextDataset) -> np.ndarray:
     """Return the video of each item, int64 [items]; each needs a file and a start."""
-    items = dataset.texts if dataset.epoch_unit == 'text' else dataset.videos_with_text
-    if len(items) != len(dataset):
-        raise ValueError(
-            f'SceneBatchSampler: the dataset shows {len(items)} items as {len(dataset)}, expected '
-            'each once: leave RepeatDataset out'
-        )
+    _check_each_once(dataset)
     if dataset.epoch_unit == 'text':
         videos = [_only_video(text) for text in dataset.texts]
     else:

@@ -12,6 +12,8 @@ from typing import Any, Literal, Mapping, Optional, Sequence
 
 import numpy as np
 
+from mmvtr.functional.values import check_one_of, check_range
+
 #: Verb class and noun class, the paper's "class".
 Action = tuple[int, int]
 Order = Literal['guard_first', 'as_printed']
@@ -62,8 +64,8 @@ def adjusted_split(
     """
     if (threshold is None) == (share is None):
         raise ValueError(f'give one of threshold and share, got {threshold} and {share}')
-    if share is not None and not 0 < share < 1:
-        raise ValueError(f'share must lie between 0 and 1, got {share}')
+    if share is not None:
+        check_range('(0, 1)', share=share)
     *halves, rest = _halvings(lengths, parts)
     if share is None:
         cut = int(np.searchsorted(np.asarray(lengths)[rest], threshold, side='left'))
@@ -128,7 +130,9 @@ def clips_to_remove(
         ValueError: a length that is not positive and finite, no video, delta < 0, alpha < 1,
             unknown order.
     """
-    _check_limits(delta, alpha, order)
+    check_range('[0, inf]', delta=delta)
+    check_range('[1, inf]', alpha=alpha)
+    check_one_of(('guard_first', 'as_printed'), order=order)
     ascending = _ascending(lengths)
     if not len(ascending):
         raise ValueError('the class has no training video')
@@ -239,12 +243,3 @@ def _ascending(lengths: np.ndarray) -> np.ndarray:
             f'e.g. video {wrong[0]}: {lengths[wrong[0]]}'
         )
     return np.argsort(lengths, kind='stable')
-
-
-def _check_limits(delta: float, alpha: int, order: str) -> None:
-    if not delta >= 0:
-        raise ValueError(f'delta must not be negative, got {delta}')
-    if not alpha >= 1:
-        raise ValueError(f'alpha must be at least 1, got {alpha}')
-    if order not in ('guard_first', 'as_printed'):
-        raise ValueError(f"order must be 'guard_first' or 'as_printed', not {order!r}")

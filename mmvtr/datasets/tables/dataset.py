@@ -9,6 +9,7 @@ from typing import Any, Mapping, NoReturn, Optional, Sequence
 
 from mmengine.logging import MMLogger
 
+from mmvtr.cli.hints import option
 from mmvtr.datasets.annotation_values import Place, name_of, problem, shown
 from mmvtr.datasets.folders import one_spelling, visible
 from mmvtr.datasets.problems import NAMED, Problems
@@ -29,7 +30,6 @@ from mmvtr.datasets.tables.seen import Seen, look
 from mmvtr.datasets.video_text import Transform, VideoTextDataset
 from mmvtr.datasets.videos.missing import LeftOut, read_on_broken
 from mmvtr.datasets.videos.video_io import BrokenVideoError
-from mmvtr.hints import option
 from mmvtr.registry import DATASETS, bare_name
 
 #: Share of the videos in each split, if the table has no column 'split'.

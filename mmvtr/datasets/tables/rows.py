@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Mapping, NamedTuple, NoReturn, Optional, Sequence
 
+from mmvtr.cli.hints import option
 from mmvtr.datasets.annotation_files import check_columns, read_json_lines, read_table
 from mmvtr.datasets.annotation_values import (
     Place,
@@ -21,7 +22,6 @@ from mmvtr.datasets.annotation_values import (
 )
 from mmvtr.datasets.folders import visible
 from mmvtr.datasets.problems import Problems, collecting
-from mmvtr.hints import option
 
 #: Columns that a table may have, and whether they are required.
 COLUMNS = dict(

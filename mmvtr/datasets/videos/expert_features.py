@@ -13,6 +13,8 @@ from mmengine.logging import MMLogger
 from mmvtr.datasets.videos.feature_stores import FeatureStore, open_store
 from mmvtr.datasets.videos.frame_sampling import uniform
 from mmvtr.datasets.videos.video_io import BrokenVideoError
+from mmvtr.errors import UnknownKey
+from mmvtr.functional.values import check_one_of
 from mmvtr.registry import TRANSFORMS
 
 Results = dict[str, Any]
@@ -73,8 +75,7 @@ class LoadExperts(BaseTransform):
                 'LoadExperts needs an expert and a max_tokens of at least 1, got '
                 f'{sorted(experts)} and {max_tokens}'
             )
-        if cut not in CUTS:
-            raise ValueError(f'LoadExperts: cut must be one of {sorted(CUTS)}, not {cut!r}')
+        check_one_of(CUTS, cut=cut)
         self.experts = {
             name: _expert(name, limit=max_tokens, **config)
             for name, config in sorted(experts.items())
@@ -94,7 +95,7 @@ class LoadExperts(BaseTransform):
         ids = [video['video_id'] for video in videos]
         nothing = self.missing(videos)
         if nothing:
-            raise KeyError(
+            raise UnknownKey(
                 f'none of the experts {list(self.experts)} has features of {len(nothing)} of '
                 f'{len(ids)} videos, e.g. {sorted(nothing)[:5]}'
             )

@@ -28,6 +28,7 @@ from mmvtr.datasets.annotation_values import (
 )
 from mmvtr.datasets.folders import file_of, missing_files
 from mmvtr.datasets.videos.video_io import BrokenVideoError
+from mmvtr.errors import UnknownKey
 from mmvtr.storage.arrays import FREE, RATIO, array_in, load_h5py
 
 #: Magic bytes of npz files, which np.load reads under any name.
@@ -77,7 +78,7 @@ class FeatureStore(ABC):
             raise FileNotFoundError(f'no such feature file or folder: {name_of(self.path)}')
         missing = self.missing(names)
         if missing:
-            raise KeyError(
+            raise UnknownKey(
                 f'{name_of(self.listed_in)}: no features of {len(missing)} of {len(names)} {what}, '
                 f'e.g. {shown(missing[:5])}'
             )

@@ -10,6 +10,7 @@ import numpy as np
 from mmcv.transforms import BaseTransform
 
 from mmvtr.datasets.videos.feature_stores import broken_videos, open_store
+from mmvtr.functional.values import check_one_of, check_range
 from mmvtr.registry import TRANSFORMS
 
 Results = dict[str, Any]
@@ -29,8 +30,7 @@ class LoadTextFeatures(BaseTransform):
     """
 
     def __init__(self, path: str, *, max_words: int = 30, normalise: bool = False) -> None:
-        if max_words < 1:
-            raise ValueError(f'LoadTextFeatures: max_words must be at least 1, not {max_words}')
+        check_range('[1, inf]', max_words=max_words)
         self.store = open_store(Path(path))
         self.max_words = max_words
         self.normalise = normalise
@@ -66,8 +66,7 @@ class LoadVectors(BaseTransform):
     def __init__(self, stores: dict[str, str], *, side: str, mean: bool = False) -> None:
         if not stores:
             raise ValueError('LoadVectors: stores must be a dict of paths by name, not empty')
-        if side not in ('text', 'video'):
-            raise ValueError(f"LoadVectors: side must be 'text' or 'video', not {side!r}")
+        check_one_of(('text', 'video'), side=side)
         self.stores = {name: open_store(Path(path)) for name, path in stores.items()}
         self.side = side
         self.mean = mean
@@ -166,8 +165,7 @@ class PoolFeatures(BaseTransform):
     """
 
     def __init__(self, num_frames: int = 128, *, normalise: bool = False) -> None:
-        if num_frames < 1:
-            raise ValueError(f'PoolFeatures: num_frames must be at least 1, not {num_frames}')
+        check_range('[1, inf]', num_frames=num_frames)
         self.num_frames = num_frames
         self.normalise = normalise
 
@@ -189,8 +187,7 @@ class TrimFeatures(BaseTransform):
     """
 
     def __init__(self, num_frames: int = 20) -> None:
-        if num_frames < 1:
-            raise ValueError(f'TrimFeatures: num_frames must be at least 1, not {num_frames}')
+        check_range('[1, inf]', num_frames=num_frames)
         self.num_frames = num_frames
 
     def transform(self, results: Results) -> Results:

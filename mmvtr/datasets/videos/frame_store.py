@@ -35,6 +35,7 @@ from mmvtr.datasets.annotation_values import (
 from mmvtr.datasets.videos.frame_sampling import at_rate
 from mmvtr.datasets.videos.resizing import resize_short_side
 from mmvtr.datasets.videos.video_io import BrokenVideoError, Select, read_frames
+from mmvtr.errors import UnknownKey
 from mmvtr.storage import write_atomically
 
 #: Frames decoded at a time: a long clip in full size would not fit into memory (frames of more than
@@ -121,7 +122,7 @@ class FrameStore:
         """
         missing = self.missing(videos)
         if missing:
-            raise KeyError(
+            raise UnknownKey(
                 f'{self.path}: no frames of {len(missing)} of {len(videos)} videos, '
                 f'e.g. {missing[:5]}'
             )
@@ -162,7 +163,7 @@ class FrameStore:
     def _find(self, video: dict[str, Any]) -> StoredClip:
         name = video['video_id']
         if name not in self.clips:
-            raise KeyError(f'{self.path}: no frames of video {name!r}')
+            raise UnknownKey(f'{self.path}: no frames of video {name!r}')
         clip = self.clips[name]
         stored, asked = (clip.start, clip.end), (video.get('start'), video.get('end'))
         if stored != asked:

@@ -8,10 +8,10 @@ from typing import Any, Callable, Literal, NamedTuple, Optional, Sequence, Union
 from mmengine.dist import all_gather_object
 from mmengine.logging import MMLogger
 
+from mmvtr.cli.hints import option
 from mmvtr.datasets.annotation_files import read_text
 from mmvtr.datasets.annotation_values import Place, problem, shown
 from mmvtr.datasets.records import Records, keep
-from mmvtr.hints import option
 from mmvtr.storage import write_atomically
 
 #: Options of a dataset for videos without a file.
@@ -46,7 +46,7 @@ def check_missing(missing: Any) -> None:
 
 
 def skip_advice(prefix: str) -> str:
-    """Return advice about missing videos; ``prefix`` as in :func:`mmvtr.hints.option`."""
+    """Return advice about missing videos; ``prefix`` as in :func:`mmvtr.cli.hints.option`."""
     return f'{option("missing", "skip", prefix=prefix)} leaves them out'
 
 

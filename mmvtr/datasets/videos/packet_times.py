@@ -10,6 +10,7 @@ import av
 from av.container import InputContainer
 
 from mmvtr.datasets.videos.transport_stream import continuity
+from mmvtr.errors import UserError
 
 #: AVFMT_TS_DISCONT of ffmpeg: formats whose times may restart or jump.
 MAY_JUMP = 0x200
@@ -53,7 +54,7 @@ class Clock:
             yield packet
 
 
-class BrokenVideoError(RuntimeError):
+class BrokenVideoError(UserError):
     """A video file that cannot provide the requested frames; the message names it."""
 
 

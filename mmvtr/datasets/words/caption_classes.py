@@ -26,6 +26,8 @@ from mmvtr.datasets.annotation_values import (
 from mmvtr.datasets.records import Records
 from mmvtr.datasets.words.part_of_speech import Method, Tag, clauses, tag
 from mmvtr.datasets.words.word_lists import lemma
+from mmvtr.errors import UnknownKey
+from mmvtr.functional.values import check_range
 from mmvtr.registry import TASK_UTILS
 
 
@@ -67,8 +69,7 @@ class CaptionClasses:
     """
 
     def __init__(self, *, parser: str, share: float = 0.25) -> None:
-        if not 0 < share <= 1:
-            raise ValueError(f'CaptionClasses: share must lie in (0, 1], not {share}')
+        check_range('(0, 1]', share=share)
         if parser not in get_args(Method) and not parser.endswith('.json'):
             raise ValueError(
                 f"CaptionClasses: parser must be 'rules', 'spacy' or a .json file, not {parser!r}"
@@ -144,7 +145,7 @@ class _FromFile:
     def __call__(self, text: dict[str, Any]) -> Classes:
         text_id = text['text_id']
         if text_id not in self.content:
-            raise KeyError(f'{name_of(self.path)} has no classes for text {shown(text_id)}')
+            raise UnknownKey(f'{name_of(self.path)} has no classes for text {shown(text_id)}')
         verbs, nouns = (self._numbers(text_id, kind) for kind in ('verb', 'noun'))
         return Classes(verbs, nouns, [(verb, noun) for verb in verbs for noun in nouns[:1]])
 

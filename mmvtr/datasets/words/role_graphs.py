@@ -21,6 +21,7 @@ from mmvtr.datasets.annotation_values import Place, name_of, problem, shown
 from mmvtr.datasets.words.part_of_speech import Method, clauses, tag, words
 from mmvtr.datasets.words.word_ids import read_word_ids, word_ids
 from mmvtr.datasets.words.word_lists import lemma
+from mmvtr.errors import UnknownKey
 from mmvtr.registry import TRANSFORMS
 
 Results = dict[str, Any]
@@ -173,7 +174,7 @@ class LoadRoleGraph(GraphTransform):
         sentences = dict.fromkeys(text['text'] for text in texts)
         missing = [sentence for sentence in sentences if sentence not in self.graphs]
         if missing:
-            raise KeyError(
+            raise UnknownKey(
                 f'{name_of(self.graph_file)} has no graph for {len(missing)} of {len(sentences)} '
                 f'sentences, e.g. {shown(missing[:3])}'
             )
@@ -182,7 +183,7 @@ class LoadRoleGraph(GraphTransform):
     def parse(self, record: Results) -> tuple[list[str], RoleGraph]:
         sentence = record['text']
         if sentence not in self.graphs:
-            raise KeyError(f'{name_of(self.graph_file)} has no graph for {shown(sentence)}')
+            raise UnknownKey(f'{name_of(self.graph_file)} has no graph for {shown(sentence)}')
         tokens = self.words_of(sentence)
         try:
             return tokens, _read_graph(*self.graphs[sentence], length=len(tokens))
@@ -240,7 +241,7 @@ class VerbNounGraph(GraphTransform):
         super().check(texts)
         for text in texts:
             if 'verb' not in text or 'nouns' not in text:
-                raise KeyError(
+                raise UnknownKey(
                     f'text {text["text_id"]!r} has no verb and nouns: its dataset annotates none; '
                     "PartOfSpeechGraph(method='rules') finds them in any text"
                 )

@@ -17,7 +17,7 @@ from typing import Any, Optional, Sequence
 import numpy as np
 from mmcv.transforms import BaseTransform
 
-from mmvtr.reasons import refusing_code
+from mmvtr.errors import UnknownKey, refusing_code
 from mmvtr.registry import TRANSFORMS
 
 Results = dict[str, Any]
@@ -112,7 +112,7 @@ class WordTokenize(BaseTransform):
         words = text['text'].lower().split()
         unknown = [word for word in words if word not in self.ids]
         if unknown:
-            raise KeyError(
+            raise UnknownKey(
                 f'text {text["text_id"]!r}: words {unknown} are not in {self.vocab_file}'
             )
         return [self.ids[word] for word in words]

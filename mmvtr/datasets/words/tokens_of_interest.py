@@ -20,6 +20,7 @@ from mmvtr.datasets.annotation_files import read_json
 from mmvtr.datasets.annotation_values import MOST, Place, field, mapping, wrong
 from mmvtr.datasets.record_transforms import read_annotations
 from mmvtr.datasets.words.part_of_speech import Method, tag, word_spans, words
+from mmvtr.functional.values import check_range
 from mmvtr.registry import TRANSFORMS
 
 Results = dict[str, Any]
@@ -110,8 +111,7 @@ class TokensOfInterest(BaseTransform):
                 'TokensOfInterest: counted=dict(...), the training set, or '
                 f"counted_file='FILE.json' expected, got {counted!r:.80} and {counted_file!r:.80}"
             )
-        if length < 1:
-            raise ValueError(f'TokensOfInterest: length must be at least 1, not {length}')
+        check_range('[1, inf]', length=length)
         tag('', method)  # fails early if spaCy is missing
         self.length, self.method = length, method
         if counted_file is not None:

@@ -1,1 +1,1 @@
-"""Checks of a config that run before a training or test starts."""
+"""Checks of a config and of what it builds, before a training or test starts."""

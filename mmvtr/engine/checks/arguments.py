@@ -91,17 +91,13 @@ def _of_function(
     if base is None or goes is None or not goes.to_base:
         return Arguments(names, required, True)
     above = _of_constructors(base)
-    given = goes.filled | frozenset(_first_names(base, goes.positions))
+    positional = list(inspect.signature(base[0]).parameters)[1:] if base else []
+    given = goes.filled | frozenset(positional[: goes.positions])
     return Arguments(
         names | goes.read | above.names,
         required | (above.required - given),
         above.open or goes.lost,
     )
-
-
-def _first_names(chain: tuple[Callable, ...], count: int) -> list[str]:
-    """Return the parameter names of the next constructor, without self."""
-    return list(inspect.signature(chain[0]).parameters)[1 : count + 1] if chain else []
 
 
 def _forwarding(function: Callable, rest: str) -> Optional[_Forwarding]:

@@ -17,11 +17,11 @@ from mmengine.registry import Registry
 from mmengine.runner import LogProcessor, Runner
 from torch.utils.data import DataLoader
 
+from mmvtr.cli.hints import nearest, unregistered
 from mmvtr.engine.checks.arguments import arguments_of
 from mmvtr.engine.checks.expert_checks import expert_faults
 from mmvtr.engine.checks.key_checks import hook_faults, key_faults
 from mmvtr.engine.checks.mmengine_parts import part_faults, scope_faults
-from mmvtr.hints import nearest, unregistered
 from mmvtr.registry import (
     DATA_SAMPLERS,
     DATASETS,
@@ -50,7 +50,7 @@ BACKENDS = {
     'NeptuneVisBackend': (('neptune',), 'pip install neptune'),
     'TensorboardVisBackend': (
         ('tensorboard', 'tensorboardX'),
-        "the extra 'tensorboard': pip install 'mmvtr[tensorboard]'",
+        "the extra 'tensorboard': pip install -e '.[tensorboard]'",
     ),
     'WandbVisBackend': (('wandb',), 'pip install wandb'),
 }
@@ -294,13 +294,9 @@ def _loader(value: Any, key: str) -> Iterator[str]:
         if not isinstance(value.get(name), dict):
             continue
         if supplied is None:  # a function whose first argument is a list of items
-            supplied = _positional(value[name].get('type'), kind)
+            functions = lookup(value[name].get('type'), [kind])
+            supplied = [one for function in functions for one in arguments_of(function).required]
         yield from component(value[name], Place(f'{key}.{name}', [kind], supplied=supplied))
-
-
-def _positional(kind: Any, one: Registry) -> Sequence[str]:
-    """Return the names of a function's required arguments."""
-    return [name for found in lookup(kind, [one]) for name in arguments_of(found).required]
 
 
 def _loop(value: Any, split: str) -> Iterator[str]:

@@ -9,14 +9,14 @@ from typing import Any, Iterable, Iterator, Mapping, Optional
 from mmengine.config import Config
 from mmengine.runner import Runner
 
-from mmvtr.hints import nearest
+from mmvtr.cli.hints import nearest
 
 #: Top-level keys that are read by the Runner's constructor, by the Runner later, by mmengine's
 #: config reader, or by our tools.
 KNOWN = frozenset(inspect.signature(Runner.__init__).parameters) - {'self', 'cfg'} | {
     'activation_checkpointing', 'before', 'compile', 'custom_imports', 'custom_keys',
     'efficient_conv_bn_eval', 'find_unused_parameters', 'fit_warmup', 'load_from_prefixes',
-    'model_wrapper_cfg', 'shortcuts', 'strategy', 'sync_bn', 'tta_model',
+    'made_by', 'model_wrapper_cfg', 'shortcuts', 'strategy', 'sync_bn', 'tta_model',
 }  # fmt: skip
 
 

@@ -13,12 +13,12 @@ from mmengine.hooks import CheckpointHook, Hook
 from mmengine.runner import Runner
 from torch.utils.data import Dataset
 
-from mmvtr.engine.loop.checkpoint import random_states, set_random_states
-from mmvtr.engine.loop.evaluation import bare, encode_batch, to_device
-from mmvtr.engine.loop.evaluation_loop import RetrievalLoop, lengths
+from mmvtr.cli.hints import nearest
+from mmvtr.engine.loops.checkpoint import random_states, set_random_states
+from mmvtr.engine.loops.evaluation import bare, encode_batch, to_device
+from mmvtr.engine.loops.evaluation_loop import RetrievalLoop, lengths
 from mmvtr.evaluation import Metric, evaluate
 from mmvtr.evaluation.metric import metrics_of, reads_scores_alone
-from mmvtr.hints import nearest
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Relation
 

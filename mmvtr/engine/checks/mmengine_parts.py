@@ -1,31 +1,97 @@
-"""mmengine's own components that do not work here, each with an alternative; all others work.
-
-``refused_parts.tsv`` is their only table; ``docs/mmengine.md`` shows it together with those that
-work.
-"""
+"""mmengine's own components that do not work here, each with an alternative; all others work."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import torch
 from mmengine import registry
 from mmengine.config import Config
-from mmengine.hooks import EMAHook
+from mmengine.hooks import EarlyStoppingHook, EMAHook
 from mmengine.registry import Registry
 
-from mmvtr.hints import nearest
+from mmvtr.cli.hints import nearest
 from mmvtr.registry import DATASETS, METRICS, MODELS, bare_name
 from mmvtr.registry import Registry as OurRegistry
 
-_TABLE = Path(__file__).with_name('refused_parts.tsv').read_text(encoding='utf-8').splitlines()
-#: What a component cannot do here, and its alternative, as the end of a sentence.
+#: What a component cannot do here, and its alternative, as the end of a sentence;
+#: ``docs/mmengine.md`` shows them with those that work.
 REFUSED: Mapping[str, str] = {
-    name: end for names, end in (line.split('\t') for line in _TABLE[1:]) for name in names.split()
+    **dict.fromkeys(
+        ('ValLoop', 'TestLoop'),
+        'goes batch by batch, and a retrieval metric ranks all videos for each text: '
+        "dict(type='mmvtr.RetrievalLoop') measures metrics of both kinds",
+    ),
+    **dict.fromkeys(
+        ('DefaultSampler', 'InfiniteSampler'),
+        'does not say which epoch an item is of, so each would draw the frames and captions '
+        "of the first: dict(type='mmvtr.EpochSampler')",
+    ),
+    **dict.fromkeys(
+        ('pseudo_collate', 'default_collate'),
+        'does not put videos, texts and their ids into a batch: '
+        "dict(type='mmvtr.collate_retrieval')",
+    ),
+    'ClassBalancedDataset': (
+        'asks for the category of an item, and a text has none: RepeatDataset inside of '
+        'ConcatDataset shows a set or a part of it (indices) more often'
+    ),
+    **dict.fromkeys(
+        ('BaseDataPreprocessor', 'ImgDataPreprocessor'),
+        "does not read videos and texts: dict(type='mmvtr.VideoTextDataPreprocessor')",
+    ),
+    **dict.fromkeys(
+        ('BaseTTAModel', 'PrepareTTAHook'),
+        'averages what several views of one image give: of several clips or frames a video '
+        'has one vector already (num_frames); scores of several models are added by test.py '
+        'CONFIG A.pth B.pth',
+    ),
+    'CheckpointHook': (
+        'writes objects that no test and no --resume reads, since they could be code: '
+        "dict(type='mmvtr.PlainCheckpointHook') takes the same options"
+    ),
+    'NaiveVisualizationHook': (
+        "draws one image of each batch: dict(type='mmvtr.PicturesHook') draws queries and "
+        'what they find'
+    ),
+    'FlexibleRunner': 'is built with a strategy, and the tools build Runner: leave runner_type out',
+    **dict.fromkeys(
+        ('ColossalAIStrategy', 'DDPStrategy', 'DeepSpeedStrategy', 'SingleDeviceStrategy'),
+        'belongs to FlexibleRunner, which has no val and test loop of ours and no resume that '
+        'is checked: leave it out; several processes are --launcher pytorch, memory is saved '
+        'by activation_checkpointing, gradient_cache and --amp',
+    ),
+    **dict.fromkeys(
+        ('FSDPStrategy', 'MMFullyShardedDataParallel'),
+        'asks for CUDA over gloo, too, and has none of our loops and checkpoints: '
+        "model_wrapper_cfg=dict(type='mmvtr.FullyShardedRetriever')",
+    ),
+    **dict.fromkeys(
+        (
+            'CollosalAIModelWrapper',
+            'ColossalAIModelWrapper',
+            'MMDeepSpeedEngineWrapper',
+            'MMSeparateDistributedDataParallel',
+        ),
+        'splits or drives the training step itself, which holds the scores of the joint '
+        'batch: leave model_wrapper_cfg out (MMDistributedDataParallel)',
+    ),
+    **dict.fromkeys(
+        ('ApexOptimWrapper', 'ColossalAIOptimWrapper', 'DeepSpeedOptimWrapper'),
+        'belongs to the engine of the same name: OptimWrapper, and --amp bf16 for low precision',
+    ),
+    **dict.fromkeys(
+        ('OneCycleLR', 'OneCycleParamScheduler'),
+        'keeps a function in its state, which a checkpoint without code cannot hold: '
+        "dict(type='mmvtr.WarmupCosineLR')",
+    ),
+    'ZeroRedundancyOptimizer': (
+        'keeps a part of the state on each process, and a checkpoint holds all of it: the '
+        'optimizer that it wraps'
+    ),
 }
 #: Components that work only with certain hardware: what they need, and a check for it.
 NEEDS: Mapping[str, tuple[str, Callable[[], bool]]] = {
@@ -73,12 +139,26 @@ def part_faults(cfg: Config, *, training: bool = True) -> Iterator[str]:
             yield f'{key}: {name} {REFUSED[name]}'
         elif training and name in NEEDS and not NEEDS[name][1]():
             yield f'{key}: {name} needs {NEEDS[name][0]}'
+        elif name == 'EarlyStoppingHook':
+            yield from _early_stopping_faults(key, value)
+
+
+def _early_stopping_faults(key: str, hook: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a fault of an early stopping without a rule whose metric does not tell it."""
+    monitor = hook.get('monitor')
+    if not isinstance(monitor, str) or hook.get('rule') is not None:
+        return
+    try:
+        EarlyStoppingHook(monitor)
+    except ValueError:
+        rule = 'less' if monitor.endswith(('_MdR', '_MnR')) else 'greater'
+        yield f'{key}.rule: of {monitor} mmengine cannot tell what is better: rule={rule!r}'
 
 
 def _sharded_faults(cfg: Config) -> Iterator[str]:
     """Yield components that copy a model with sharded layers, which cannot be copied."""
-    belief = (cfg.get('model') or {}).get('belief')
-    copies = [] if belief is None else [('model.belief', bare_name(belief))]
+    teacher = (cfg.get('model') or {}).get('teacher')
+    copies = [] if teacher is None else [('model.teacher', bare_name(teacher))]
     for key, hook in _listed('custom_hooks', cfg.get('custom_hooks')):
         found = registry.HOOKS.get(hook['type']) if isinstance(hook, dict) else None
         if isinstance(found, type) and issubclass(found, EMAHook):

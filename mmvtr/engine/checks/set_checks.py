@@ -10,9 +10,9 @@ from mmengine.runner import Runner
 from torch.utils.data import Dataset
 
 from mmvtr.datasets.records import ids_hash
-from mmvtr.engine.loop.evaluation import bare
-from mmvtr.engine.loop.facts import trainings_of
-from mmvtr.models.supervisions.cross_fitted import CrossFittedBelief
+from mmvtr.engine.loops.evaluation import bare
+from mmvtr.engine.loops.facts import trainings_of
+from mmvtr.models.supervisions.cross_fitted import CrossFittedTeachers
 from mmvtr.storage.weights import read_checkpoint
 
 #: Number of videos (or texts, if fewer) of a validation set below which the choice of the best
@@ -85,7 +85,7 @@ def _choice(cfg: Config, val: tuple[int, int]) -> Iterator[str]:
 
 
 def check_halves(runner: Runner) -> None:
-    """Raise unless each model of a CrossFittedBelief was trained on its half of the training set.
+    """Raise unless each model of CrossFittedTeachers was trained on its half of the training set.
 
     The hash of its training set's ids, from its checkpoint, must be that of this set's items of
     that half.  A checkpoint without it (from a custom loop, or converted) causes a warning.
@@ -95,19 +95,19 @@ def check_halves(runner: Runner) -> None:
         FileNotFoundError, RuntimeError, ValueError: errors of a checkpoint, see
             :func:`~mmvtr.storage.weights.read_checkpoint` and :func:`.trainings_of`.
     """
-    belief = getattr(bare(runner.model), 'belief', None)
-    if not isinstance(belief, CrossFittedBelief):
+    teacher = getattr(bare(runner.model), 'teacher', None)
+    if not isinstance(teacher, CrossFittedTeachers):
         return
     dataset = runner.train_dataloader.dataset
     sides = [getattr(dataset, name, None) for name in ('videos', 'texts')]
     if None in sides or not all('half' in record for records in sides for record in records):
         raise SystemExit(
-            'error: a CrossFittedBelief needs the halves of the training set: '
+            'error: CrossFittedTeachers need the halves of the training set: '
             '--cfg-options train_dataloader.dataset.records.half.type=Halves'
         )
     halves = [[[r for r in records if r['half'] == k] for records in sides] for k in (0, 1)]
     hashes = [ids_hash(*half) for half in halves]
-    for k, path in enumerate(belief.halves):
+    for k, path in enumerate(teacher.halves):
         for training in trainings_of(read_checkpoint(path), path):
             if training.ids is None:
                 runner.logger.warning(
@@ -115,14 +115,33 @@ def check_halves(runner: Runner) -> None:
                     'training set is not checked'
                 )
             elif training.ids != hashes[k]:
+                ids = training.ids
+                which = f', which is half {hashes.index(ids)}' if ids in hashes else ''
                 raise SystemExit(
-                    f'error: model.belief.halves: {path} was trained on '
-                    f'{training.items().get("trained on")}{_other(training.ids, hashes)}, not on '
+                    f'error: model.teacher.halves: {path} was trained on '
+                    f'{training.items().get("trained on")}{which}, not on '
                     f'half {k} of the training set (ids {hashes[k]}, {len(halves[k][0]):,} '
                     'videos): train it with the same set and records.half.type=Halves '
                     f'records.half.keep={k} (and the same seed)'
                 )
 
 
-def _other(ids: str, hashes: list[str]) -> str:
-    return f', which is half {hashes.index(ids)}' if ids in hashes else ''
+def check_banks(runner: Runner) -> None:
+    """Raise if a memory bank is larger than an epoch of the training set.
+
+    A larger one would hold several keys of one item, from encoders an epoch apart.
+
+    Raises:
+        SystemExit: it is; states both sizes, and what to set.
+    """
+    model = bare(runner.model)
+    if not hasattr(model, 'banks'):
+        return
+    size = max(bank.size for bank in model.banks.values())
+    count = len(runner.train_dataloader.dataset)
+    if size > count:
+        raise SystemExit(
+            f'error: a memory bank of {size} keys is longer than an epoch of the training set, '
+            f'{count} items: it would hold the same items twice. Set model.bank_size to at most '
+            f'{count}, or better to half of it'
+        )

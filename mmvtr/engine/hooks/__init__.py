@@ -1,1 +1,1 @@
-"""Hooks of methods, and hooks that measure or draw."""
+"""Hooks: of methods, of test-time transforms, and those that measure, draw or log."""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from mmvtr.dist import gather_rows, world_size
-from mmvtr.engine.loop.evaluation import bare
+from mmvtr.engine.loops.evaluation import bare
 from mmvtr.models.annotation import match, own_match
 from mmvtr.models.supervisions.arl import Statistics
 from mmvtr.registry import HOOKS

@@ -14,10 +14,12 @@ from mmengine.dist import all_gather_object, get_rank
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
-from mmvtr.engine.loop.evaluation import Evaluation, bare
+from mmvtr.cli.hints import option
+from mmvtr.engine.loops.evaluation import Evaluation, bare
+from mmvtr.errors import UserError
 from mmvtr.evaluation.results import write_about
 from mmvtr.functional.metrics.modality_gap import ModalityGap, modality_gap
-from mmvtr.hints import option
+from mmvtr.functional.values import check_range
 from mmvtr.registry import HOOKS
 from mmvtr.storage import write_text
 from mmvtr.storage.arrays import write_array, write_arrays
@@ -95,8 +97,7 @@ class BrokenVideoHook(Hook):
     priority = 'LOWEST'
 
     def __init__(self, *, max_share: float = 0.1) -> None:
-        if not 0 <= max_share <= 1:
-            raise ValueError(f'BrokenVideoHook: max_share must be in [0, 1], got {max_share}')
+        check_range('[0, 1]', **{'BrokenVideoHook.max_share': max_share})
         self.max_share = max_share
         self._logged: set[str] = set()
         self._broken: list[tuple[str, str]] = []
@@ -133,7 +134,7 @@ class BrokenVideoHook(Hook):
             prefix = getattr(runner.train_dataloader.dataset, 'key_prefix', '')
             listing = option('on_broken.skip', 'broken_videos.txt', prefix=prefix)
             more = option('max_share', 0.5, prefix='default_hooks.broken.')
-            raise RuntimeError(
+            raise UserError(
                 f'{message}; BrokenVideoHook.max_share is {self.max_share}: see what is broken '
                 f'(check_dataset --decode) and list it ({listing}), or allow more ({more})'
             )
@@ -176,7 +177,7 @@ class ScoresFileHook(Hook):
         if evaluation.mode not in self.modes:
             return
         if not evaluation.exact:
-            raise RuntimeError(
+            raise UserError(
                 'ScoresFileHook: the similarity ranks only a shortlist, other pairs have no scores'
             )
         stem = os.path.join(runner.work_dir, f'scores_{evaluation.mode}')
@@ -248,27 +249,6 @@ class ModalityGapHook(Hook):
         gap = modality_gap(flat(evaluation.texts.levels), flat(evaluation.videos.levels))
         for name, value in gap._asdict().items():
             evaluation.numbers[f'modality_gap/{name}'] = float(value)
-
-
-def check_banks(runner: Runner) -> None:
-    """Raise if a memory bank is larger than an epoch of the training set.
-
-    A larger one would hold several keys of one item, from encoders an epoch apart.
-
-    Raises:
-        SystemExit: it is; states both sizes, and what to set.
-    """
-    model = bare(runner.model)
-    if not hasattr(model, 'banks'):
-        return
-    size = max(bank.size for bank in model.banks.values())
-    count = len(runner.train_dataloader.dataset)
-    if size > count:
-        raise SystemExit(
-            f'error: a memory bank of {size} keys is longer than an epoch of the training set, '
-            f'{count} items: it would hold the same items twice. Set model.bank_size to at most '
-            f'{count}, or better to half of it'
-        )
 
 
 @HOOKS.register_module()

@@ -11,8 +11,8 @@ from mmvtr.registry import HOOKS
 #: Figures that the supervisions report at each step.
 FIGURES = ('eta_negative', 'eta_sure', 'match_positive', 'match_negative', 'eta_ramp')
 #: Optional further figures.
-MORE = ('spared_per_text', 'stated_per_text', 'spared_share', 'stated_share')
-#: Prefix of the figures of a model's own supervision if a Belief replaces it.
+MORE = ('down_weighted_per_text', 'stated_per_text', 'down_weighted_share', 'stated_share')
+#: Prefix of the figures of a model's own supervision if an EarlyTeacher replaces it.
 LIVE = 'live_'
 
 
@@ -28,10 +28,11 @@ class EtaMonitorHook(Hook):
     It warns only when eta is in use (the ramp of the supervision is at half or above).
 
     It also logs, before a training on a set whose truth is known (planted data), the share of its
-    unannotated pairs that is true, for comparison with ``spared_share``; and after each validation
-    the match probability of val pairs beside that of training pairs.  If the first is much lower,
-    the training pairs are memorised, including the false negatives, and their eta is uninformative;
-    it warns once (``model.belief`` is the remedy, docs/dvtr.md; with it there is no warning).
+    unannotated pairs that is true, for comparison with ``down_weighted_share``; and after each
+    validation the match probability of val pairs beside that of training pairs.  If the first is
+    much lower, the training pairs are memorised, including the false negatives, and their eta is
+    uninformative; it warns once (``model.teacher`` is the remedy, docs/dvtr.md; with it there is no
+    warning).
 
     Args:
         gap: minimum excess of the match probability of positives over that of negatives.
@@ -75,7 +76,7 @@ class EtaMonitorHook(Hook):
             share = (truth & unannotated).sum() / max(unannotated.sum(), 1)
             runner.logger.info(
                 f'{100 * share:.3f} % of the unannotated training pairs are true (compare '
-                'spared_share, the mean of 1 - eta)'
+                'down_weighted_share, the mean of 1 - eta)'
             )
 
     def before_train_epoch(self, runner) -> None:
@@ -123,7 +124,7 @@ class EtaMonitorHook(Hook):
                 f'the match probability of annotated pairs is {self.learnt:.2f} in training and '
                 f'{held_out:.2f} on val (gap > {self.heart}): training pairs are memorised, '
                 'their false negatives too, so that eta of these is high from now on. Let an '
-                "earlier model compute the weights: model.belief=dict(type='Belief', at=0.15) "
+                "earlier model compute the weights: teacher=dict(type='EarlyTeacher', at=0.15) "
                 '(docs/dvtr.md)'
             )
 

@@ -10,10 +10,10 @@ from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from torch.nn.parallel import DistributedDataParallel
 
-from mmvtr.engine.loop.checkpoint import check_weights, read_checkpoint
-from mmvtr.engine.loop.evaluation import Evaluation, bare
+from mmvtr.engine.loops.evaluation import Evaluation, bare
 from mmvtr.models.backdoor import BackdoorRetriever, check_fusion
 from mmvtr.registry import HOOKS, bare_name
+from mmvtr.storage.weights import check_weights, read_checkpoint
 from mmvtr.structures import Directed
 
 #: Hooks that do nothing in an evaluation but reject a model that they do not know.

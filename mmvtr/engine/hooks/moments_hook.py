@@ -15,8 +15,9 @@ from mmengine.runner import Runner
 from torch import Tensor, nn
 
 from mmvtr.datasets import VideoTextDataset
-from mmvtr.engine.loop.evaluation import Encoded, Evaluation, bare, to_device
+from mmvtr.engine.loops.evaluation import Encoded, Evaluation, bare, to_device
 from mmvtr.functional.similarities.tiles import top_of_rows
+from mmvtr.functional.values import check_range
 from mmvtr.models.similarities.best_frame import Matches
 from mmvtr.registry import HOOKS
 from mmvtr.storage import write_text
@@ -77,8 +78,7 @@ class MomentsHook(Hook):
     """
 
     def __init__(self, *, top: int = 10, file: str = 'moments.json') -> None:
-        if top < 1:
-            raise ValueError(f'MomentsHook: top must be at least 1, not {top}')
+        check_range('[1, inf]', **{'MomentsHook.top': top})
         self.top = top
         self.file = file
 

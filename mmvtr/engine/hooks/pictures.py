@@ -13,7 +13,7 @@ from mmvtr.datasets import collate_retrieval
 from mmvtr.datasets.records import class_table
 from mmvtr.engine.hooks.moments_hook import annotated, matches_of
 from mmvtr.engine.hooks.study import FigureRequest, Picture, Study, picture, table
-from mmvtr.engine.loop.evaluation import Evaluation, to_device
+from mmvtr.engine.loops.evaluation import Evaluation, to_device
 from mmvtr.functional.metrics.graded_relevance import class_overlap, class_relevance
 from mmvtr.functional.similarities.tiles import top_of_rows
 from mmvtr.models.target import Annotation, Target, judges, pushed
@@ -221,14 +221,14 @@ def lacking(model: Optional[nn.Module], *, exact: bool = True) -> dict[str, str]
 def training_weights(study: Study, rows: Sequence[int], columns: Sequence[int]) -> Optional[Tensor]:
     """Return the training weights of these pairs if they formed one batch.
 
-    They come from the model's supervision, or from its belief if that is active.  Float [len(rows),
-    len(columns)]; None if there is no supervision, if it does not weight negatives, or if it reads
-    what only a training batch has (agreement, an oracle's truth), which is logged.  A test uses the
-    weights at the end of a training, a validation the current ones.
+    They come from the model's supervision, or from its teacher if that acts.  Float [len(rows),
+    len(columns)]; None if there is no supervision, if it gives scores of teachers or no weights, or
+    if it reads what only a training batch has (agreement, an oracle's truth), which is logged.  A
+    test uses the weights at the end of a training, a validation the current ones.
     """
     evaluation = study.evaluation
-    parts = [getattr(evaluation.model, name, None) for name in ('supervision', 'belief')]
-    if parts[0] is None:
+    parts = [getattr(evaluation.model, name, None) for name in ('supervision', 'teacher')]
+    if parts[0] is None or getattr(parts[0], 'fills', '') == 'teacher':
         return None
     known = annotated_block(study, rows, columns)
     stood = [(part, part.progress) for part in parts if hasattr(part, 'progress')]
@@ -239,8 +239,8 @@ def training_weights(study: Study, rows: Sequence[int], columns: Sequence[int]) 
         sides = levels_of(study, rows, columns)
         if parts[1] is not None and parts[1].acts:
             batch = batch_of(study, rows, columns)
-            believed = parts[1].own_levels(batch['inputs'], batch['data_samples'])
-            sides = ({**live, **other} for live, other in zip(sides, believed))
+            of_teacher = parts[1].own_levels(batch['inputs'], batch['data_samples'])
+            sides = ({**live, **other} for live, other in zip(sides, of_teacher))
         made, _ = (parts[0] if parts[1] is None else parts[1])(*sides, known)
     except ValueError as error:
         print_log(f'score_matrix is drawn without weights: {error}', 'current')

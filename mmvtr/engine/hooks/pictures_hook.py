@@ -11,9 +11,10 @@ from mmengine.model import is_model_wrapper
 from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
 
 from mmvtr.engine.hooks.pictures import PICTURES, check_pictures, lacking
+from mmvtr.engine.hooks.score_transforms import TransformHook
 from mmvtr.engine.hooks.study import FigureRequest, Study, drawn, refuse_unknown
-from mmvtr.engine.loop.evaluation import Evaluation
-from mmvtr.engine.transforms.score_transforms import TransformHook
+from mmvtr.engine.loops.evaluation import Evaluation
+from mmvtr.functional.values import check_range
 from mmvtr.registry import HOOKS
 from mmvtr.visualization import canvas, save, show
 
@@ -67,8 +68,7 @@ class PicturesHook(Hook):
             if value < 1 or (most and value > most):
                 limit = f'1 to {most}' if most else 'at least 1'
                 raise ValueError(f'PicturesHook: {name} must be {limit}, not {value}')
-        if seed < 0:
-            raise ValueError(f'PicturesHook: seed must be at least 0, not {seed}')
+        check_range('[0, inf]', **{'PicturesHook.seed': seed})
         self.interval = interval
         self.modes = tuple(modes)
         self.top = top

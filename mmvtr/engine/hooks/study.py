@@ -16,8 +16,8 @@ from mmvtr.datasets.videos.frame_sampling import uniform
 from mmvtr.datasets.videos.resizing import resize_short_side
 from mmvtr.datasets.videos.transforms import LoadFrames
 from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
-from mmvtr.engine.loop.evaluation import Evaluation
-from mmvtr.engine.loop.facts import Training
+from mmvtr.engine.loops.evaluation import Evaluation
+from mmvtr.engine.loops.facts import Training
 from mmvtr.structures import Directed
 from mmvtr.visualization import SheetItem, canvas
 

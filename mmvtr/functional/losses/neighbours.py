@@ -265,5 +265,5 @@ def _scaled(values: Tensor, among: Tensor) -> Tensor:
     low = values.masked_fill(~among, torch.inf).amin(1, keepdim=True)
     high = values.masked_fill(~among, -torch.inf).amax(1, keepdim=True)
     some = ~(high <= low)  # True also for a NaN
-    low, reach = torch.where(some, low, 0.0), torch.where(some, high - low, 1.0)
-    return torch.where(some, (values - low) / reach, 0.0)
+    low, width = torch.where(some, low, 0.0), torch.where(some, high - low, 1.0)
+    return torch.where(some, (values - low) / width, 0.0)

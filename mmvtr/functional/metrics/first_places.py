@@ -52,13 +52,13 @@ def first_places(scores: Tensor, leaders: Tensor, *, places: int = 1) -> Tensor:
     refuse_non_finite(leaders, name='leaders')
     _check_places(places, scores.shape[1])
     scores, leaders = at_least_float32(scores), at_least_float32(leaders).detach().clone()
-    found, top = scores.clone(), scores.amax(1, keepdim=True)
+    ordered, top = scores.clone(), scores.amax(1, keepdim=True)
     step = top.abs().clamp_min(1)
     for place in range(places, 0, -1):  # argmax is deterministic for ties, topk is not
         best = leaders.argmax(1, keepdim=True)
-        found.scatter_(1, best, top + place * step)
+        ordered.scatter_(1, best, top + place * step)
         leaders.scatter_(1, best, -math.inf)
-    return found
+    return ordered
 
 
 @arrays_too
@@ -109,22 +109,22 @@ def expected_truth(
         check_range('(0, inf]', temperature=temperature)
     refuse_non_finite(scores)
     scores = at_least_float32(scores)
-    own = _softmax(scores, temperature)
-    found = own.new_empty(len(own), implied.shape[1])
+    written = _softmax(scores, temperature)
+    truth = written.new_empty(len(written), implied.shape[1])
     for part, tile in implied.finite().parts():
-        with torch.autocast(own.device.type, enabled=False):
-            found[:, part] = own @ tile.to(own)
-    return found.clamp(max=1.0)
+        with torch.autocast(written.device.type, enabled=False):
+            truth[:, part] = written @ tile.to(written)
+    return truth.clamp(max=1.0)
 
 
 def _softmax(scores: Tensor, temperature: Optional[float | Tensor]) -> Tensor:
-    """Return the softmax of each row, at a temperature or at the default share of its reach."""
+    """Return the softmax of each row, at a temperature or at the default share of its score gap."""
     if temperature is not None:
         return (scores / torch.as_tensor(temperature).to(scores)).softmax(1)
     best = scores.amax(1, keepdim=True)
-    reach = best - scores.mean(1, keepdim=True)
-    # Scores that are all equal have no reach and get a uniform distribution.
-    return ((scores - best) / (SHARE * reach).clamp_min(torch.finfo(scores.dtype).tiny)).softmax(1)
+    gap = best - scores.mean(1, keepdim=True)
+    # Scores that are all equal have no gap and get a uniform distribution.
+    return ((scores - best) / (SHARE * gap).clamp_min(torch.finfo(scores.dtype).tiny)).softmax(1)
 
 
 @arrays_too

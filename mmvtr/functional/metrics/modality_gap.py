@@ -170,6 +170,6 @@ def bias_gradient(
     if not asks.any():
         raise ValueError('no query has a positive: there is no loss')
     known = positives[asks].double()
-    own = (known / known.sum(1, keepdim=True)).sum(0)
+    target_mass = (known / known.sum(1, keepdim=True)).sum(0)
     mass = retrieval_mass(scores[asks], temperature=temperature)
-    return (mass - own) / (2 * len(known) * float(temperature))
+    return (mass - target_mass) / (2 * len(known) * float(temperature))

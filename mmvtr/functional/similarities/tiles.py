@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mmvtr.functional.values import arrays_too, at_least_float32
 
-__all__ = ['Tiles', 'as_tiles', 'inner_products', 'reach']
+__all__ = ['Tiles', 'as_tiles', 'inner_products', 'score_gap']
 
 #: Scores in a tile: 16 MiB of float32 fit a cache, and a matrix product is still at full speed.
 ENTRIES = 2**22
@@ -111,8 +111,10 @@ class Tiles(NamedTuple):
         Args:
             entries: default: a size that suits ``device``, where the tiles are made.
         """
-        own = ENTRIES if torch.device(device).type == 'cpu' else GPU_ENTRIES
-        return cls(shape, columns, tile_width(shape[0], own if entries is None else entries), name)
+        limit = ENTRIES if torch.device(device).type == 'cpu' else GPU_ENTRIES
+        return cls(
+            shape, columns, tile_width(shape[0], limit if entries is None else entries), name
+        )
 
     def parts(self) -> Iterator[tuple[slice, Tensor]]:
         """Yield each tile's columns and its scores [Q, n], in one pass."""
@@ -168,16 +170,16 @@ class Tiles(NamedTuple):
         first = min(most // max(1, self.shape[0] * self.width) * self.width, self.shape[1])
         if most >= self.shape[0] * self.shape[1]:
             first = self.shape[1]
-        held: dict[int, Tensor] = {}
+        blocks: dict[int, Tensor] = {}
 
         def columns(part: slice) -> Tensor:
             start = part.start // self.width * self.width
             stop = min(start + self.width, self.shape[1])
             if part.stop > min(stop, first):
                 return self.columns(part)
-            if start not in held:
-                held[start] = self.columns(slice(start, stop))
-            return held[start][:, part.start - start : part.stop - start]
+            if start not in blocks:
+                blocks[start] = self.columns(slice(start, stop))
+            return blocks[start][:, part.start - start : part.stop - start]
 
         return self._replace(columns=columns, stored=first == self.shape[1])
 
@@ -242,7 +244,7 @@ def as_tiles(scores: Tensor | Tiles, *, entries: Optional[int] = None) -> Tiles:
 
 
 @arrays_too
-def reach(scores: Tensor | Tiles) -> float:
+def score_gap(scores: Tensor | Tiles) -> float:
     """Return how far a query's best score exceeds its mean, averaged over the queries.
 
     ``(scores.amax(1) - scores.mean(1)).mean()``: the unit in which temperatures transfer between
@@ -257,16 +259,16 @@ def reach(scores: Tensor | Tiles) -> float:
     Example:
         ::
 
-            >>> round(reach(torch.tensor([[0.5, 0.1], [0.2, 0.4]])), 3)
+            >>> round(score_gap(torch.tensor([[0.5, 0.1], [0.2, 0.4]])), 3)
             0.15
     """
     tiles = as_tiles(scores)
-    found = _reach(tiles, None)
+    gap = _score_gap(tiles, None)
     # Sums of large finite scores may overflow; the second pass names a score that is not finite.
-    return found if math.isfinite(found) else _reach(tiles.finite(), torch.float64)
+    return gap if math.isfinite(gap) else _score_gap(tiles.finite(), torch.float64)
 
 
-def _reach(tiles: Tiles, dtype: Optional[torch.dtype]) -> float:
+def _score_gap(tiles: Tiles, dtype: Optional[torch.dtype]) -> float:
     # Relative to a row's first score: sums of equal scores are then exactly 0.
     first = tiles.columns(slice(0, 1)).to(dtype=dtype, copy=True)
     best, total = torch.full_like(first[:, 0], -torch.inf), torch.zeros_like(first[:, 0]).double()
@@ -312,14 +314,14 @@ def inner_products(
             f'queries {list(queries.shape)} and gallery {list(gallery.shape)} must be [Q, D] and '
             '[N, D]'
         )
-    held = _float32(queries, device)
+    rows = _float32(queries, device)
 
     def columns(part: slice) -> Tensor:
-        with torch.autocast(held.device.type, enabled=False):
-            return held @ _float32(gallery[part], held.device).t()
+        with torch.autocast(rows.device.type, enabled=False):
+            return rows @ _float32(gallery[part], rows.device).t()
 
     shape = (len(queries), len(gallery))
-    return Tiles.of(shape, columns, entries=entries, device=held.device)
+    return Tiles.of(shape, columns, entries=entries, device=rows.device)
 
 
 def top_of_rows(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -83,15 +83,15 @@ def token_matches(
     sims = sims.masked_fill(~valid, 0.0 if official_mask else -math.inf)
     half = 0.5 if side == 'both' else 1.0
     shape = sims.shape[:2]
-    found = {}
+    partners = {}
     if side != 'frames':
         weight = half * _weights(word_mask, word_weights)[:, None]
-        found['words'] = _partners(sims, 3, word_mask[:, None], frame_mask, weight, shape)
+        partners['words'] = _partners(sims, 3, word_mask[:, None], frame_mask, weight, shape)
     if side != 'words':
         weight = half * _weights(frame_mask, frame_weights)[None]
         mask = word_mask[:, None]
-        found['frames'] = _partners(sims, 2, frame_mask[None], mask, weight, shape)
-    return found
+        partners['frames'] = _partners(sims, 2, frame_mask[None], mask, weight, shape)
+    return partners
 
 
 def _weights(mask: Tensor, weights: Optional[Tensor]) -> Tensor:

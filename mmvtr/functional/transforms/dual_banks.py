@@ -13,7 +13,7 @@ from typing import Any, Mapping, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.similarities.tiles import ENTRIES, Tiles, as_tiles, reach, refuse_empty
+from mmvtr.functional.similarities.tiles import ENTRIES, Tiles, refuse_empty, score_gap
 from mmvtr.functional.transforms.score_transforms import activation_set, times_exp
 from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
 from mmvtr.functional.transforms.transform import (
@@ -76,10 +76,10 @@ class dbsn(Transform):
         """Return the bank with codes for the rounds but one."""
         return bank.coded()
 
-    def fit(self, bank: Tiles, **read: Tiles) -> tuple[Tensor, Optional[Tensor]]:
+    def fit(self, bank: Tiles, **extra: Tiles) -> tuple[Tensor, Optional[Tensor]]:
         """Return item and row biases."""
         how = dict(temperature=self.temperature, iterations=self.iterations)
-        rows = _dbsn_rows(bank, read['bank_gallery'], **how)
+        rows = _dbsn_rows(bank, extra['bank_gallery'], **how)
         return self.further(bank, rows), rows
 
     def further(self, bank: Tiles, rows: Optional[Tensor], **items: Tiles) -> Tensor:
@@ -88,11 +88,7 @@ class dbsn(Transform):
 
 
 def _dbsn_rows(
-    bank: Tensor | Tiles,
-    bank_gallery: Tensor | Tiles,
-    *,
-    temperature: float | Tensor,
-    iterations: int = 10,
+    bank: Tiles, bank_gallery: Tiles, *, temperature: float | Tensor, iterations: int
 ) -> Tensor:
     """Return the row biases from which :func:`.column_biases` gives the biases of :func:`dbsn`.
 
@@ -107,17 +103,12 @@ def _dbsn_rows(
     Raises:
         ValueError: see :func:`dbsn`.
     """
-    bank = as_tiles(bank)
-    own = as_tiles(bank_gallery)._replace(name='bank_gallery')
-    refuse_empty(bank)
-    refuse_empty(own)
-    if own.shape[0] != bank.shape[0]:
+    refuse_empty(bank_gallery)
+    if bank_gallery.shape[0] != bank.shape[0]:
         raise ValueError(
-            f'bank_gallery has {own.shape[0]} bank queries, but bank has {bank.shape[0]}'
+            f'bank_gallery has {bank_gallery.shape[0]} bank queries, but bank has {bank.shape[0]}'
         )
-    if iterations < 1:
-        raise ValueError(f'iterations must be 1 or more, not {iterations}')
-    both = _side_by_side(bank.finite(), own.finite())
+    both = _side_by_side(bank.finite(), bank_gallery.finite())
     # The first round's row step is moved into the scores: sinkhorn then begins with its column
     # step.
     first = _row_excess(both, temperature)
@@ -155,7 +146,7 @@ class db_norm(Transform):
             with videos), or its tiles.
         temperature: T, which divides s and g; positive.
         item_temperature: U, which divides s and h; positive; None = 16 T times the ratio of the
-            items' :func:`.reach` to the bank's (:func:`_own_share`): the items then have little
+            items' :func:`.score_gap` to the bank's (:func:`_own_share`): the items then have little
             influence, as a larger one loses ranks on real scores.
         dynamic: DualDIS.
         neighbours: number of best items of a bank row that are active, 1 to N; read if ``dynamic``.
@@ -183,7 +174,7 @@ class db_norm(Transform):
     temperature: float | Tensor = temperature()
     item_temperature: Optional[float | Tensor] = setting(
         None,
-        "units of scores; None: 16 times the share of the items' reach",
+        "units of scores; None: 16 times the share of the items' score gap",
         'be a positive number in units of scores',
         lambda x: not isinstance(x, str) and 0 < float(x) < math.inf,
     )
@@ -192,13 +183,14 @@ class db_norm(Transform):
 
     @classmethod
     def resolved(
-        cls, options: Mapping[str, Any], bank: Tiles, read: Mapping[str, Tiles]
+        cls, options: Mapping[str, Any], bank: Tiles, extra: Mapping[str, Tiles]
     ) -> dict[str, Any]:
         """Return options with both temperatures in units of scores."""
-        found = super().resolved(options, bank, read)
-        if found['item_temperature'] is None:
-            found['item_temperature'] = _own_share(found['temperature'], bank, read['item_bank'])
-        return found
+        options = super().resolved(options, bank, extra)
+        if options['item_temperature'] is None:
+            converted = _own_share(options['temperature'], bank, extra['item_bank'])
+            options['item_temperature'] = converted
+        return options
 
     def check_fit(self) -> None:
         """Raise ValueError for the dynamic form."""
@@ -220,9 +212,9 @@ class db_norm(Transform):
         both = ((bank, self.temperature), (items, self.item_temperature))
         return tuple(column_biases(x, torch.zeros(x.shape[0]), temperature=t) for x, t in both)
 
-    def __call__(self, scores: Tensor, bank: Tiles, **read: Tiles) -> Tensor:
+    def __call__(self, scores: Tensor, bank: Tiles, **extra: Tiles) -> Tensor:
         """Return the static or the dynamic form."""
-        raw, items = scores, read['item_bank']
+        raw, items = scores, extra['item_bank']
         whole = raw + self.biases(bank, item_bank=items).to(raw)
         if not self.dynamic:
             return whole
@@ -230,12 +222,12 @@ class db_norm(Transform):
         t, u = (torch.as_tensor(x).to(raw) for x in (self.temperature, self.item_temperature))
         best = raw.argmax(1)
         active, active_items = (
-            activation_set(x, k=self.neighbours).to(raw.device)[best][:, None]
+            activation_set(x, neighbours=self.neighbours).to(raw.device)[best][:, None]
             for x in (bank, items)
         )
-        found = torch.where(active, times_exp(raw, (raw + of_queries) / t), raw)
-        found = torch.where(active_items, times_exp(raw, (raw + of_items) / u), found)
-        return torch.where(active & active_items, whole, found)
+        scaled = torch.where(active, times_exp(raw, (raw + of_queries) / t), raw)
+        scaled = torch.where(active_items, times_exp(raw, (raw + of_items) / u), scaled)
+        return torch.where(active & active_items, whole, scaled)
 
 
 #: Factor of the items' default temperature: the best of 1, 2, 4, 8, 16 on any five of six cells of
@@ -244,18 +236,18 @@ MILDER = 16
 
 
 def _own_share(temperature: float | Tensor, bank: Tensor | Tiles, items: Tiles) -> float | Tensor:
-    """Return :data:`MILDER` times a temperature, converted from the bank's reach to the items'.
+    """Return :data:`MILDER` times a temperature, converted from the bank's score gap to the items'.
 
-    If the bank or the items have no reach it is not converted.
+    If the bank or the items have no gap it is not converted.
 
     Args:
         temperature: divides scores of the bank; positive.
         bank: float [K, N], or its tiles.
         items: tiles of float [M, N].
     """
-    of_bank, of_items = (reach(x) for x in (bank, items))
-    own = of_items / of_bank if of_bank > 0 and of_items > 0 else 1.0
-    return MILDER * temperature * own
+    of_bank, of_items = (score_gap(x) for x in (bank, items))
+    ratio = of_items / of_bank if of_bank > 0 and of_items > 0 else 1.0
+    return MILDER * temperature * ratio
 
 
 def _side_by_side(left: Tiles, right: Tiles) -> Tiles:

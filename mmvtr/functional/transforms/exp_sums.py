@@ -83,20 +83,20 @@ class ExpSums:
         return self._sums(log_alpha).columns
 
     def of_rows(
-        self, log_alpha: Tensor, log_c: Tensor, strictness: float, *, rough: bool = False
+        self, log_alpha: Tensor, log_c: Tensor, power: float, *, rough: bool = False
     ) -> Sums:
         """Return the sums of diag(alpha) M diag(beta), with the beta that the columns require.
 
-        A tile holds all rows, so its beta = (c / (alpha M))^strictness is exact at once, and its
+        A tile holds all rows, so its beta = (c / (alpha M))^power is exact at once, and its
         share of the row sums is added in the same pass.
 
         Args:
             log_alpha: float [Q].
             log_c: float [N], log masses of the columns.
-            strictness: 0 to 1.
+            power: 0 to 1.
             rough: whether codes may replace the scores of coded tiles (:meth:`.Tiles.coded`).
         """
-        return self._sums(log_alpha, log_c, strictness, rough)
+        return self._sums(log_alpha, log_c, power, rough)
 
     def _in_linear_space_for(self, log_alpha: Tensor) -> bool:
         learned = torch.is_grad_enabled() and (self._learned or log_alpha.requires_grad)
@@ -106,18 +106,18 @@ class ExpSums:
         self,
         log_alpha: Tensor,
         log_c: Optional[Tensor] = None,
-        strictness: float = 0.0,
+        power: float = 0.0,
         rough: bool = False,
     ) -> Sums:
         if self._in_linear_space_for(log_alpha):
-            found = self._in_linear_space(log_alpha, log_c, strictness, rough)
-            if found is not None:
-                return found
+            sums = self._in_linear_space(log_alpha, log_c, power, rough)
+            if sums is not None:
+                return sums
             self._linear = False
-        return self._in_log_space(log_alpha, log_c, strictness)
+        return self._in_log_space(log_alpha, log_c, power)
 
     def _in_linear_space(
-        self, log_alpha: Tensor, log_c: Optional[Tensor], strictness: float, rough: bool
+        self, log_alpha: Tensor, log_c: Optional[Tensor], power: float, rough: bool
     ) -> Optional[Sums]:
         """Return the sums, or None if digits could be lost or a score is not finite."""
         # In place: small results that outlive their tile fragment the heap.
@@ -130,7 +130,7 @@ class ExpSums:
             torch.minimum(lowest, sums.min(), out=lowest)
             columns[part] = sums.log_().add_(alpha.largest + top)
             if log_c is not None:
-                beta = _Weights(strictness * (log_c[part] - columns[part]))
+                beta = _Weights(power * (log_c[part] - columns[part]))
                 shares = _product(exps, beta.values)
                 torch.minimum(lowest, shares.min(), out=lowest)
                 torch.logaddexp(rows, shares.log_().add_(beta.largest + top), out=rows)
@@ -186,7 +186,7 @@ class ExpSums:
                 yield made
             tile = scores = None  # freed before the next is made
 
-    def _in_log_space(self, log_alpha: Tensor, log_c: Optional[Tensor], strictness: float) -> Sums:
+    def _in_log_space(self, log_alpha: Tensor, log_c: Optional[Tensor], power: float) -> Sums:
         columns, rows = torch.empty(0), torch.full_like(log_alpha, -torch.inf)
         for part, tile in self._tiles.finite().parts():
             exponents = torch.addcmul(log_alpha[:, None], tile, self._scale)
@@ -195,7 +195,7 @@ class ExpSums:
                 columns = logs.new_empty(self._tiles.shape[1])
             columns[part] = logs
             if log_c is not None:
-                exponents = exponents + strictness * (log_c[part] - logs)
+                exponents = exponents + power * (log_c[part] - logs)
                 rows = torch.logaddexp(rows, exponents.logsumexp(1))
         return Sums(log_alpha, columns, rows)
 

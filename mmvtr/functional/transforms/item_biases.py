@@ -41,9 +41,9 @@ class ItemBiases(NamedTuple):
     @property
     def how(self) -> Transform:
         """The transform with these options."""
-        return TRANSFORMS[self.transform].kind(**self.options)
+        return TRANSFORMS[self.transform](**self.options)
 
-    def changed(self, scores: Tensor) -> Tensor:
+    def transform_scores(self, scores: Tensor) -> Tensor:
         """Return transformed scores: score + bias if the transform is additive.
 
         Args:
@@ -54,7 +54,7 @@ class ItemBiases(NamedTuple):
         """
         refuse_non_finite(scores)
         raw = at_least_float32(scores)
-        return self.how.changed(raw, self.items.to(raw), self.active)
+        return self.how.transform(raw, self.items.to(raw), self.active)
 
     def further(self, bank: Tensor | Tiles, item_bank: Optional[Tensor | Tiles] = None) -> Tensor:
         """Return the biases of further items, float [n]; those of the other items do not change.
@@ -64,15 +64,15 @@ class ItemBiases(NamedTuple):
             item_bank: float [M, n], scores of the same items seen before with these, if they are
                 read.
         """
-        read = {} if item_bank is None else dict(item_bank=as_tiles(item_bank))
-        return self.how.further(as_tiles(bank), self.rows, **read) - self.shift
+        items = {} if item_bank is None else dict(item_bank=as_tiles(item_bank))
+        return self.how.further(as_tiles(bank), self.rows, **items) - self.shift
 
 
 def fit_biases(
     transform: str,
     bank: Tensor | Tiles,
     *,
-    beside: Mapping[str, Tensor | Tiles] = _NOTHING,
+    extra_inputs: Mapping[str, Tensor | Tiles] = _NOTHING,
     **options: Any,
 ) -> ItemBiases:
     """Return a transform fitted to a bank.
@@ -80,11 +80,11 @@ def fit_biases(
     Args:
         transform: name of a transform that reads a bank.
         bank: float [K, N], scores of K queries seen before with the N items, or its tiles.
-        beside: the other matrices that the transform reads, by name: ``bank_gallery`` [K, M],
+        extra_inputs: what the transform reads beside the bank, by name: ``bank_gallery`` [K, M],
             ``item_bank`` [M, N].
         **options: its options; None = the default, for ``neighbours`` at most the bank.  A
-            ``temperature`` is in units of scores, or a share of the bank's :func:`.reach`, such as
-            ``'20%'``, its default.
+            ``temperature`` is in units of scores, or a share of the bank's :func:`.score_gap`,
+            such as ``'20%'``, its default.
 
     Raises:
         ValueError: an unknown transform or option, a missing one without a default, or one out of
@@ -98,22 +98,22 @@ def fit_biases(
             >>> fit_biases('nnn', bank, neighbours=1, alpha=0.5).items
             tensor([-0.0500,  0.0500])
     """
-    spec = transform_named(transform)
-    if 'bank' not in spec.reads:
-        raise ValueError(f'{transform} is not fitted to a bank: it reads {spec.reads}')
-    kind, checked = spec.kind, spec.kind.checked(options)
+    kind = transform_named(transform)
+    if 'bank' not in kind.reads:
+        raise ValueError(f'{transform} is not fitted to a bank: it reads {kind.reads}')
+    checked = kind.checked(options)
     tiles = kind.prepared(as_tiles(bank)._replace(name='bank'))
-    missing = {*ITEM_INPUTS} & {*spec.reads} - {*beside}
+    missing = {*ITEM_INPUTS} & {*kind.reads} - {*extra_inputs}
     if missing:
         raise ValueError(f'{transform} reads items seen before: bank=(texts, videos)')
-    read = {name: as_tiles(x)._replace(name=name) for name, x in beside.items()}
+    extra = {name: as_tiles(x)._replace(name=name) for name, x in extra_inputs.items()}
     if not tiles.shape[0]:
         raise ValueError(f'the bank is empty {list(tiles.shape)}: it needs queries seen before')
     kind(**checked).check_fit()
-    given = kind.resolved(checked, tiles, read)
-    if options.get('neighbours') is None and 'neighbours' in given:
-        given['neighbours'] = min(given['neighbours'], tiles.shape[0])
-    how = kind(**given)
-    items, rows = how.fit(tiles, **read)
-    shift = items.mean().item() if spec.form == 'additive' else 0.0
-    return ItemBiases(transform, given, items - shift, shift, how.active(tiles), rows)
+    resolved = kind.resolved(checked, tiles, extra)
+    if options.get('neighbours') is None and 'neighbours' in resolved:
+        resolved['neighbours'] = min(resolved['neighbours'], tiles.shape[0])
+    how = kind(**resolved)
+    items, rows = how.fit(tiles, **extra)
+    shift = items.mean().item() if kind.form == 'additive' else 0.0
+    return ItemBiases(transform, resolved, items - shift, shift, how.active(tiles), rows)

@@ -47,11 +47,6 @@ _EVEN = 'the bank finds every item equally often'
 _SHARE = 'share of the mean of the nearest bank scores'
 
 
-def _weights() -> Any:
-    unit = 'weights of bank queries that sum to one; None: all alike'
-    return setting(None, unit, 'be a tensor or an array', lambda x: False)
-
-
 def _of_bank(default: float) -> Any:
     return setting(default, 'of the bank queries, in (0, 1]', 'lie in (0, 1]', lambda x: 0 < x <= 1)
 
@@ -59,14 +54,19 @@ def _of_bank(default: float) -> Any:
 class _Plan(Transform):
     """Base class of :func:`.sinkhorn`'s variants: biases [N] from row biases [K].
 
-    A subclass has or fixes the options of :func:`.sinkhorn`.
+    A subclass changes or fixes the options of :func:`.sinkhorn`.
     """
 
     temperature: float | Tensor = temperature()
-    iterations: ClassVar[Any]
+    iterations: int = rounds(4)
+    bank_marginals: Optional[Tensor] = setting(
+        None,
+        'weights of bank queries that sum to one; None: all alike',
+        'be a tensor or an array',
+        lambda x: False,
+    )
     tolerance: ClassVar[Any] = None
-    strictness: ClassVar[Any] = 1.0
-    bank_marginals: ClassVar[Any] = None
+    marginal_penalty: ClassVar[Any] = 1.0
 
     @classmethod
     def prepared(cls, bank: Tiles) -> Tiles:
@@ -81,20 +81,20 @@ class _Plan(Transform):
             iterations=self.iterations,
             tolerance=self.tolerance,
             row_marginals=self.bank_marginals,
-            strictness=self.strictness,
+            marginal_penalty=self.marginal_penalty,
         )
 
-    def fit(self, bank: Tiles, **read: Tiles) -> tuple[Tensor, Optional[Tensor]]:
+    def fit(self, bank: Tiles, **extra: Tiles) -> tuple[Tensor, Optional[Tensor]]:
         """Return item and row biases."""
         rows, columns = self.plan(bank)
-        unit = dict(temperature=self.temperature, strictness=self.strictness)
+        unit = dict(temperature=self.temperature, marginal_penalty=self.marginal_penalty)
         return in_own_unit(columns, bank, rows, **unit), rows
 
     def further(self, bank: Tiles, rows: Optional[Tensor], **items: Tiles) -> Tensor:
         """Return what the row biases give further items."""
-        return self.strictness * column_biases(bank, rows, temperature=self.temperature)
+        return self.marginal_penalty * column_biases(bank, rows, temperature=self.temperature)
 
-    def __call__(self, scores: Tensor, bank: Tiles, **read: Tiles) -> Tensor:
+    def __call__(self, scores: Tensor, bank: Tiles, **extra: Tiles) -> Tensor:
         """Return scores plus column biases."""
         return scores + self.plan(bank).columns.to(scores)
 
@@ -126,14 +126,12 @@ class sinkhorn_scores(_Plan):
             tensor([0, 1])
     """
 
-    iterations: int = rounds(4)
     tolerance: Optional[float] = setting(
         None,
         'relative error of the row marginals; None: all rounds',
         'be positive',
         lambda x: x > 0,
     )
-    bank_marginals: Optional[Tensor] = _weights()
 
 
 @transform(
@@ -155,28 +153,29 @@ class unbalanced_sinkhorn(_Plan):
         scores: float [Q, N] of the queries asked.
         bank: float [K, N] of the bank queries with the same N gallery items, or its tiles.
         temperature: divides scores; positive.
-        strictness: 1 = Sinkhorn, 0 = the scores unchanged.
-        iterations: number of iterations; each multiplies the error by at most ``strictness``.
+        marginal_penalty: 1 = Sinkhorn, 0 = the scores unchanged.
+        iterations: number of iterations; each multiplies the error by at most ``marginal_penalty``.
         bank_marginals: see :func:`sinkhorn_scores`.
 
     Returns:
         float [Q, N] in score units, float32 or better.
 
     Raises:
-        ValueError: see :func:`sinkhorn_scores`, or a strictness out of range.
+        ValueError: see :func:`sinkhorn_scores`, or a marginal penalty out of range.
 
     Example:
         Item 0 is near to all queries of the bank, and half of that is corrected. ::
 
             >>> bank = torch.tensor([[0.9, 0.1], [0.8, 0.7]])
             >>> scores = torch.tensor([[0.9, 0.2], [0.7, 0.6]])
-            >>> unbalanced_sinkhorn(scores, bank, temperature=0.1, strictness=0.5).argmax(1)
+            >>> unbalanced_sinkhorn(scores, bank, temperature=0.1, marginal_penalty=0.5).argmax(1)
             tensor([0, 1])
     """
 
-    strictness: float = setting(0.8, '0 (raw) to 1 (Sinkhorn)', 'be 0 to 1', lambda x: 0 <= x <= 1)
-    iterations: int = rounds(10)
-    bank_marginals: Optional[Tensor] = _weights()
+    marginal_penalty: float = setting(
+        0.8, '0 (raw) to 1 (Sinkhorn)', 'be 0 to 1', lambda x: 0 <= x <= 1
+    )
+    iterations = rounds(10)
 
 
 @transform(
@@ -211,8 +210,9 @@ class inverted_softmax(_Plan):
     """
 
     iterations = 0
+    bank_marginals = None
 
-    def __call__(self, scores: Tensor, bank: Tiles, **read: Tiles) -> Tensor:
+    def __call__(self, scores: Tensor, bank: Tiles, **extra: Tiles) -> Tensor:
         """Return the published logarithm."""
         return scores + _inverted(bank, self.temperature).to(scores)
 
@@ -259,7 +259,7 @@ class dual_softmax(Transform):
         """Return those of the inverted softmax."""
         return _inverted(bank, self.temperature)
 
-    def changed(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
+    def transform(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
         """Return scores times the softmax over the bank, without the factor K."""
         return times_exp(raw, (raw + items) / torch.as_tensor(self.temperature).to(raw))
 
@@ -267,7 +267,7 @@ class dual_softmax(Transform):
         """Return biases as of the whole bank: scores grow as the sum over the bank shrinks."""
         return items + self.temperature * math.log(share)
 
-    def __call__(self, scores: Tensor, bank: Tiles, **read: Tiles) -> Tensor:
+    def __call__(self, scores: Tensor, bank: Tiles, **extra: Tiles) -> Tensor:
         """Return the published product."""
         return super().__call__(scores, bank) * bank.shape[0]
 
@@ -317,9 +317,9 @@ class qb_norm(Transform):
 
     def active(self, bank: Tiles) -> Tensor:
         """Return the items that are among the best of a bank query."""
-        return activation_set(bank, k=self.neighbours)
+        return activation_set(bank, neighbours=self.neighbours)
 
-    def changed(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
+    def transform(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
         """Return scores plus biases where the best item is active, else raw scores."""
         best = raw.argmax(1, keepdim=True)
         gate = active.to(raw.device).expand_as(raw).gather(1, best)[:, 0]
@@ -361,12 +361,12 @@ class csls(Transform):
         """Return half of -r_j, for scores that are not doubled."""
         return -0.5 * _nearest_mean(bank, self.neighbours)
 
-    def __call__(self, scores: Tensor, bank: Tiles, **read: Tiles) -> Tensor:
+    def __call__(self, scores: Tensor, bank: Tiles, **extra: Tiles) -> Tensor:
         """Return the published sum."""
         items = self.biases(bank).to(scores)
         check_neighbours(self.neighbours, scores.shape[1], 'gallery items')
-        own = scores.topk(self.neighbours, dim=1).values.mean(1, keepdim=True)
-        return 2 * scores - own + 2 * items
+        of_query = scores.topk(self.neighbours, dim=1).values.mean(1, keepdim=True)
+        return 2 * scores - of_query + 2 * items
 
 
 @transform(
@@ -508,7 +508,7 @@ class hedged_scaling(Transform):
         """Return -r_j."""
         return -_nearest_share(bank, self.share)
 
-    def changed(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
+    def transform(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
         """Return the list that begins with the leaders."""
         leaders = raw + self.first * items
         return first_places(raw + self.strength * items, leaders, places=self.places)
@@ -542,15 +542,15 @@ def _nearest_mean(bank: Tensor | Tiles, neighbours: int) -> Tensor:
 
 
 @arrays_too
-def activation_set(bank: Tensor | Tiles, *, k: int = 1) -> Tensor:
-    """Return the items that are among the ``k`` best of some bank query (QB-Norm): bool [N].
+def activation_set(bank: Tensor | Tiles, *, neighbours: int = 1) -> Tensor:
+    """Return which items are among the ``neighbours`` best of a bank query (QB-Norm), bool [N].
 
     Args:
         bank: float [K, N], or its tiles.
-        k: 1 to N.
+        neighbours: 1 to N.
 
     Raises:
-        ValueError: ``k`` out of range, or a score that is not finite.
+        ValueError: ``neighbours`` out of range, or a score that is not finite.
 
     Example:
         ::
@@ -559,8 +559,8 @@ def activation_set(bank: Tensor | Tiles, *, k: int = 1) -> Tensor:
             tensor([ True, False])
     """
     bank = as_tiles(bank)
-    check_neighbours(k, bank.shape[1], 'gallery items')
-    items = bank.finite().best(k)[1]
+    check_neighbours(neighbours, bank.shape[1], 'gallery items')
+    items = bank.finite().best(neighbours)[1]
     active = torch.zeros(bank.shape[1], dtype=torch.bool, device=items.device)
     active[items.flatten()] = True
     return active

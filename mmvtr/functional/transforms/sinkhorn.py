@@ -46,7 +46,7 @@ def sinkhorn(
     tolerance: Optional[float] = None,
     row_marginals: Optional[Tensor] = None,
     column_marginals: Optional[Tensor] = None,
-    strictness: float = 1.0,
+    marginal_penalty: float = 1.0,
 ) -> Biases:
     """Return biases of rows and columns by Sinkhorn-Knopp (NCL Fig. 4, Eq. 7-11).
 
@@ -57,9 +57,9 @@ def sinkhorn(
     the others read codes, unless a tolerance is given.  Computed in float32 or better;
     differentiable in scores and temperature.
 
-    With ``strictness`` p below 1 the column marginals need not hold (unbalanced optimal transport,
-    one side only): beta = (c / (alpha M))^p.  That is the plan P of the given row sums with the
-    largest ``<P, scores> + temperature * entropy(P) - rho * KL(column sums of P, c)`` for
+    With ``marginal_penalty`` p below 1 the column marginals need not hold (unbalanced optimal
+    transport, one side only): beta = (c / (alpha M))^p.  That is the plan P of the given row sums
+    with the largest ``<P, scores> + temperature * entropy(P) - rho * KL(column sums of P, c)`` for
     ``rho = temperature * p / (1 - p)``, and in the limit ``b_j = rho * log(c_j / m_j)`` up to one
     constant, where m_j is the remaining mass of column j: an item's bias falls by rho for each
     factor e by which it is found more often than its share.  0 leaves the scores unchanged.
@@ -71,7 +71,7 @@ def sinkhorn(
         tolerance: stop at the iteration in which all row marginals have a smaller relative error.
         row_marginals: r, float [Q], positive, summing to one; default uniform.
         column_marginals: c, float [N], likewise.
-        strictness: p, 0 to 1.
+        marginal_penalty: p, 0 to 1.
 
     Returns:
         a = temperature * log(alpha / sum(alpha)), float [Q], and b [N] from beta likewise.
@@ -79,7 +79,7 @@ def sinkhorn(
     Raises:
         ValueError: an empty matrix, a score that is not finite, marginals of another length or
             sum or with entries that are not positive, a temperature or tolerance that is not
-            positive, negative iterations, a strictness out of range.
+            positive, negative iterations, a marginal penalty out of range.
 
     Source of the unbalanced form: Chizat, Peyre, Schmitzer and Vialard, "Scaling Algorithms for
     Unbalanced Optimal Transport Problems", 2018.
@@ -97,22 +97,23 @@ def sinkhorn(
     check_iterations(iterations)
     if tolerance is not None:
         check_range('(0, inf]', tolerance=tolerance)
-    check_strictness(strictness)
+    if not 0 <= marginal_penalty <= 1:
+        raise ValueError(f'marginal_penalty must be 0 to 1, not {marginal_penalty}')
     like = tiles.columns(slice(0, 1))
     scale = _inverse(temperature, like)
     log_r = _log_marginals(row_marginals, tiles.shape[0], 'row_marginals', like)
     log_c = _log_marginals(column_marginals, tiles.shape[1], 'column_marginals', like)
     log_alpha = like.new_zeros(tiles.shape[0])
     sums = ExpSums(tiles, scale, like)
-    found = None
+    last_sums = None
     for left in reversed(range(iterations)):
         rough = left > 0 and tolerance is None
-        found = sums.of_rows(log_alpha, log_c, strictness, rough=rough)
-        log_excess = found.rows - log_r
+        last_sums = sums.of_rows(log_alpha, log_c, marginal_penalty, rough=rough)
+        log_excess = last_sums.rows - log_r
         log_alpha = log_alpha - log_excess
         if tolerance is not None and log_excess.expm1().abs().max() < tolerance:
             break
-    log_beta = strictness * (log_c - sums.of_columns(log_alpha, found))
+    log_beta = marginal_penalty * (log_c - sums.of_columns(log_alpha, last_sums))
     return Biases(log_alpha.log_softmax(0) / scale, log_beta.log_softmax(0) / scale)
 
 
@@ -219,9 +220,14 @@ def column_biases(
 
 
 def in_own_unit(
-    columns: Tensor, scores: Tiles, rows: Tensor, *, temperature: float | Tensor, strictness: float
+    columns: Tensor,
+    scores: Tiles,
+    rows: Tensor,
+    *,
+    temperature: float | Tensor,
+    marginal_penalty: float,
 ) -> Tensor:
-    """Return column biases shifted to ``strictness *`` those of :func:`column_biases`.
+    """Return column biases shifted to ``marginal_penalty *`` those of :func:`column_biases`.
 
     The column biases of :func:`sinkhorn` are normalised over the columns, so all fall by
     ``temperature * log(2)`` if each column occurs twice.  The shifted ones do not.
@@ -231,7 +237,7 @@ def in_own_unit(
         scores: tiles of float [Q, N], of which one column is read.
         rows: float [Q], in score units, with exp(rows / temperature) of sum one.
         temperature: positive.
-        strictness: 0 to 1.
+        marginal_penalty: 0 to 1.
 
     Returns:
         float [N], in score units.
@@ -240,11 +246,12 @@ def in_own_unit(
         ::
 
             >>> scores, rows = as_tiles(torch.tensor([[.9, .1], [.8, .7]])), torch.zeros(2)
-            >>> in_own_unit(torch.tensor([1.0, 2.0]), scores, rows, temperature=.1, strictness=1.0)
+            >>> how = dict(temperature=.1, marginal_penalty=1.0)
+            >>> in_own_unit(torch.tensor([1.0, 2.0]), scores, rows, **how)
             tensor([-0.9313,  0.0687])
     """
     first = column_biases(scores.columns(slice(0, 1)), rows, temperature=temperature)
-    return columns + (strictness * first - columns[:1])
+    return columns + (marginal_penalty * first - columns[:1])
 
 
 def check_iterations(iterations: int) -> None:
@@ -258,24 +265,6 @@ def check_iterations(iterations: int) -> None:
     whole = isinstance(iterations, Integral) and not isinstance(iterations, bool)
     if not whole or not 0 <= iterations <= MOST:
         raise ValueError(f'iterations must be 0 to {MOST:,}, not {iterations!r}')
-
-
-def check_strictness(strictness: float) -> None:
-    """Raise ValueError if a strictness is out of range.
-
-    Args:
-        strictness: 0-dim, a number.
-
-    Raises:
-        ValueError: it is not 0 to 1.
-
-    Example:
-        ::
-
-            >>> check_strictness(0.8)
-    """
-    if not 0 <= strictness <= 1:
-        raise ValueError(f'strictness must be 0 to 1, not {strictness}')
 
 
 def _inverse(temperature: float | Tensor, like: Tensor) -> Tensor:

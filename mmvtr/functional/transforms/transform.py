@@ -16,19 +16,35 @@ from torch import Tensor
 from mmvtr.functional.similarities.tiles import (
     Tiles,
     as_tiles,
-    reach,
     refuse_empty,
     refuse_non_finite,
+    score_gap,
 )
 from mmvtr.functional.transforms.sinkhorn import MOST
 from mmvtr.functional.values import arrays_too, at_least_float32
 
 #: Value of an option that must be given.
 NEEDED = Parameter.empty
-#: Default temperature: a share of the bank's :func:`.reach`.
+#: Default temperature: a share of the bank's :func:`.score_gap`.
 TEMPERATURE = '20%'
 #: Inputs of items seen before.
 ITEM_INPUTS = ('bank_gallery', 'item_bank')
+
+
+#: Former names of options, which saved files may have.
+RENAMED = dict(strictness='marginal_penalty')
+
+
+def renamed(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options by their names of today.
+
+    Example:
+        ::
+
+            >>> renamed(dict(strictness=0.8))
+            {'marginal_penalty': 0.8}
+    """
+    return {RENAMED.get(name, name): x for name, x in options.items()}
 
 
 class Option(NamedTuple):
@@ -85,7 +101,7 @@ def setting(default: Any, unit: str, words: str, fits: Callable[[Any], bool]) ->
 
 
 def _share_of(temperature: Any) -> tuple[float, bool]:
-    """Return a temperature as a number, and whether it is a share of the reach, such as ``'20%'``.
+    """Return a temperature as a number, and whether it is a share of the score gap.
 
     Args:
         temperature: 0-dim, a number, or a text that ends in ``%``.
@@ -101,8 +117,8 @@ def _share_of(temperature: Any) -> tuple[float, bool]:
     plain = share or not isinstance(temperature, (bool, str))
     if not (plain and 0 < value < math.inf):
         raise ValueError(
-            f"temperature must be positive, or a positive share of the reach such as '20%', not "
-            f'{str(temperature)[:80]!r}'
+            "temperature must be positive, or a positive share of the score gap such as '20%', "
+            f'not {str(temperature)[:80]!r}'
         )
     return value, share
 
@@ -157,8 +173,8 @@ def temperature() -> Any:
             >>> temperature().default
             '20%'
     """
-    unit = "units of scores, or a share of the bank's reach such as '20%'"
-    words = "be positive, or a positive share of the reach such as '20%'"
+    unit = "units of scores, or a share of the bank's score gap such as '20%'"
+    words = "be positive, or a positive share of the score gap such as '20%'"
     return setting(TEMPERATURE, unit, words, _temperature)
 
 
@@ -180,6 +196,11 @@ class Transform:
         form: ``'additive'``: score + b_j, the same b_j for all queries, so that one more dimension
             of a vector holds it; ``'gated'``: score + b_j for some queries, depending on their best
             item, the raw score for the others; ``'row'``: a function of the whole row.
+        described: its options, with types, defaults and units.
+        options: names and defaults of its options; :data:`NEEDED` for those in ``needs``.
+        needs: names of options without a default.
+        reads_items: whether it reads items seen before, beside queries.
+        function: what :func:`transform` made of it, for arrays too.
 
     Example:
         ::
@@ -204,6 +225,10 @@ class Transform:
     reads: ClassVar[tuple[str, ...]] = ('bank',)
     form: ClassVar[str] = 'additive'
     described: ClassVar[list[Option]] = []
+    options: ClassVar[dict[str, Any]] = {}
+    needs: ClassVar[set[str]] = set()
+    reads_items: ClassVar[bool] = False
+    function: ClassVar[Callable[..., Tensor]]
 
     def __init__(self, **options: Any) -> None:
         vars(self).update(options)
@@ -219,9 +244,9 @@ class Transform:
         """
         raise NotImplementedError(f'{self.name} must define biases()')
 
-    def fit(self, bank: Tiles, **read: Tiles) -> tuple[Tensor, Optional[Tensor]]:
+    def fit(self, bank: Tiles, **extra: Tiles) -> tuple[Tensor, Optional[Tensor]]:
         """Return the item biases [N], and row biases [K] from which further items get theirs."""
-        return self.biases(bank, **_items(read)), None
+        return self.biases(bank, **_items(extra)), None
 
     def further(self, bank: Tiles, rows: Optional[Tensor], **items: Tiles) -> Tensor:
         """Return the biases of further items, float [n], of scores [K, n]."""
@@ -231,14 +256,14 @@ class Transform:
         """Return for a gated transform the items whose finders are changed, bool [N]."""
         return None
 
-    def changed(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
+    def transform(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
         """Return transformed scores [Q, N] of raw scores, item biases and active items."""
         return raw + items
 
-    def __call__(self, scores: Tensor, bank: Tiles, **read: Tiles) -> Tensor:
+    def __call__(self, scores: Tensor, bank: Tiles, **extra: Tiles) -> Tensor:
         """Return what the function of this name returns, [Q, N]."""
-        items = self.fit(bank, **read)[0].to(scores)
-        return self.changed(scores, items, self.active(bank))
+        items = self.fit(bank, **extra)[0].to(scores)
+        return self.transform(scores, items, self.active(bank))
 
     def of_a_part(self, items: Tensor, share: float) -> Tensor:
         """Return biases fitted to a share of the bank, comparable with those of all of it."""
@@ -250,24 +275,19 @@ class Transform:
     @classmethod
     def prepared(cls, bank: Tiles) -> Tiles:
         """Return the bank for several passes: each score is kept if it is read more than once."""
-        return bank.kept() if 'temperature' in cls.options() or cls.form == 'gated' else bank
+        return bank.kept() if 'temperature' in cls.options or cls.form == 'gated' else bank
 
     @classmethod
     def resolved(
-        cls, options: Mapping[str, Any], bank: Tiles, read: Mapping[str, Tiles]
+        cls, options: Mapping[str, Any], bank: Tiles, extra: Mapping[str, Tiles]
     ) -> dict[str, Any]:
         """Return options whose shares are in units of scores."""
-        found = dict(options)
-        if 'temperature' in found:
-            found['temperature'] = _in_units(found['temperature'], bank)
-        return found
+        options = dict(options)
+        if 'temperature' in options:
+            options['temperature'] = _in_units(options['temperature'], bank)
+        return options
 
     # -- what is derived ----------------------------------------------------------------------
-
-    @classmethod
-    def options(cls) -> dict[str, Any]:
-        """Return names and defaults of its options; :data:`NEEDED` for required ones."""
-        return {x.name: x.default for x in cls.described}
 
     @classmethod
     def checked(cls, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -276,84 +296,22 @@ class Transform:
         Raises:
             ValueError: an unknown option, a missing one without a default, or out of range.
         """
-        unknown = sorted({*given} - {*cls.options()})
+        unknown = sorted({*given} - {*cls.options})
         if unknown:
-            raise ValueError(f'{cls.name} takes {sorted(cls.options())}, not {unknown[0]!r}')
-        found = {}
-        for one in cls.described:
-            value = one.default if given.get(one.name) is None else given[one.name]
+            now = RENAMED.get(unknown[0])
+            hint = f': it is {now} now' if now in cls.options else ''
+            raise ValueError(f'{cls.name} takes {sorted(cls.options)}, not {unknown[0]!r}{hint}')
+        options = {}
+        for option in cls.described:
+            value = option.default if given.get(option.name) is None else given[option.name]
             if value is NEEDED:
-                raise ValueError(f'{cls.name} needs {one.name}=')
-            found[one.name] = one.checked(value)
-        return found
-
-
-class TransformSpec(NamedTuple):
-    """A row of the table of transforms: the class [Q, N] -> [Q, N] and its function.
-
-    Example:
-        ::
-
-            >>> from mmvtr.functional.transforms.transform_table import TRANSFORMS
-            >>> bank, scores = torch.tensor([[0.9, 0.1], [0.8, 0.7]]), torch.tensor([[0.7, 0.6]])
-            >>> TRANSFORMS['csls'](scores, bank, temperature=0.1, neighbours=1)  # no temperature
-            tensor([[-0.2000, -0.2000]])
-            >>> TRANSFORMS['unbalanced_sinkhorn'].options['strictness']
-            0.8
-    """
-
-    kind: type[Transform]
-    function: Callable[..., Tensor]
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """What it reads, see :class:`Transform`."""
-        return self.kind.reads
-
-    @property
-    def form(self) -> str:
-        """How it changes scores, see :class:`Transform`."""
-        return self.kind.form
-
-    @property
-    def described(self) -> list[Option]:
-        """Its options, with types, defaults and units."""
-        return self.kind.described
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Names and defaults of its options; :data:`NEEDED` for those in :attr:`needs`."""
-        return self.kind.options()
-
-    @property
-    def reads_items(self) -> bool:
-        """Whether it reads items seen before, beside queries."""
-        return bool({*ITEM_INPUTS} & {*self.reads})
-
-    @property
-    def needs(self) -> set[str]:
-        """Names of options without a default."""
-        return {name for name, default in self.options.items() if default is NEEDED}
-
-    def __call__(self, scores: Tensor, read: Tensor | Tiles, **options: Any) -> Tensor:
-        """Return transformed scores [Q, N].
-
-        Args:
-            scores: float [Q, N].
-            read: the bank, or the truth.
-            **options: options of the function, and its further inputs, by name; a ``temperature``
-                is dropped if it has none.
-
-        Raises:
-            ValueError: see the function.
-        """
-        if 'temperature' not in self.options:
-            options.pop('temperature', None)
-        return self.function(scores, read, **options)
+                raise ValueError(f'{cls.name} needs {option.name}=')
+            options[option.name] = option.checked(value)
+        return options
 
 
 #: All transforms by name, in the order of their definitions.
-TRANSFORMS: dict[str, TransformSpec] = {}
+TRANSFORMS: dict[str, type[Transform]] = {}
 
 
 def transform(
@@ -375,9 +333,12 @@ def transform(
     def add(kind: type[Transform]) -> Callable[..., Tensor]:
         kind.name, kind.label, kind.claim, kind.source = name, label, claim, source
         kind.described = [*_described(kind)]
-        made = function or _function(kind)
-        TRANSFORMS[name] = TransformSpec(kind, made)
-        return made
+        kind.options = {x.name: x.default for x in kind.described}
+        kind.reads_items = bool({*ITEM_INPUTS} & {*kind.reads})
+        kind.needs = {x for x, default in kind.options.items() if default is NEEDED}
+        kind.function = staticmethod(function or _function(kind))
+        TRANSFORMS[name] = kind
+        return kind.function
 
     return add
 
@@ -405,11 +366,11 @@ def _function(kind: type[Transform]) -> Callable[..., Tensor]:
         except TypeError as error:
             raise TypeError(f'{kind.__name__}() {error}') from None
         scores, bank = checked_scores(bound.pop('scores'), bound.pop('bank'))
-        read = {x: as_tiles(bound.pop(x))._replace(name=x) for x in inputs}
-        if 'item_bank' in read:
-            checked_scores(scores, read['item_bank'], 'item_bank')
-        options = kind.resolved(kind.checked(bound), bank, read)
-        return kind(**options)(scores, bank, **read)
+        extra = {x: as_tiles(bound.pop(x))._replace(name=x) for x in inputs}
+        if 'item_bank' in extra:
+            checked_scores(scores, extra['item_bank'], 'item_bank')
+        options = kind.resolved(kind.checked(bound), bank, extra)
+        return kind(**options)(scores, bank, **extra)
 
     function.__name__ = function.__qualname__ = kind.__name__
     function.__module__, function.__doc__ = kind.__module__, kind.__doc__
@@ -437,12 +398,12 @@ def _written(annotation: Any) -> str:
     return formatannotation(annotation).replace('torch.', '')
 
 
-def _items(read: Mapping[str, Tiles]) -> dict[str, Tiles]:
-    return {x: y for x, y in read.items() if x == 'item_bank'}
+def _items(extra: Mapping[str, Tiles]) -> dict[str, Tiles]:
+    return {x: y for x, y in extra.items() if x == 'item_bank'}
 
 
 def _in_units(value: Any, bank: Tiles) -> Any:
-    """Return a temperature in units of scores [K, N]; a share such as '20%' is of their reach.
+    """Return a temperature in units of scores [K, N]; a share such as '20%' is of their score gap.
 
     Raises:
         ValueError: a share, although all items score alike.
@@ -450,10 +411,10 @@ def _in_units(value: Any, bank: Tiles) -> Any:
     share, relative = _share_of(value)
     if not relative:
         return value
-    found = share * reach(bank)
-    if not found > 0:
-        raise ValueError('all items score alike with the bank: nothing to rank, and the reach is 0')
-    return found
+    temperature = share * score_gap(bank)
+    if not temperature > 0:
+        raise ValueError('all items score alike with the bank, so the score gap is 0')
+    return temperature
 
 
 def checked_scores(
@@ -477,11 +438,11 @@ def checked_scores(
             Traceback (most recent call last):
             ValueError: bank covers 4 gallery items, but the scores cover 2
     """
-    bank, own = as_tiles(bank)._replace(name=name), as_tiles(scores)
+    bank, items = as_tiles(bank)._replace(name=name), as_tiles(scores).shape[1]
     refuse_empty(bank)
-    if own.shape[1] != bank.shape[1]:
+    if items != bank.shape[1]:
         raise ValueError(
-            f'{name} covers {bank.shape[1]} gallery items, but the scores cover {own.shape[1]}'
+            f'{name} covers {bank.shape[1]} gallery items, but the scores cover {items}'
         )
     refuse_non_finite(scores)
     _refuse_constant(bank)

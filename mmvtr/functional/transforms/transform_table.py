@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping
+from typing import Any, Iterable, Mapping, Optional
 
 import mmvtr.functional.transforms.dual_banks  # noqa: F401 - its transforms are in the table
 import mmvtr.functional.transforms.score_transforms  # noqa: F401
@@ -10,7 +10,6 @@ from mmvtr.functional.metrics.first_places import sure_first
 from mmvtr.functional.transforms.transform import (
     TRANSFORMS,
     Transform,
-    TransformSpec,
     count,
     setting,
     transform,
@@ -42,20 +41,24 @@ ADDITIVE = tuple(name for name in OF_BANK if TRANSFORMS[name].form == 'additive'
 OF_QUERIES = tuple(name for name in ADDITIVE if not TRANSFORMS[name].reads_items)
 
 
+#: Temperature of a transform at the doors that know a model: the model's own.
+MODEL = 'model'
+
+
 def _units() -> dict[str, str]:
     """Return the meaning of each option's numbers, of all transforms that have it."""
-    found: dict[str, list[str]] = {}
-    for spec in TRANSFORMS.values():
-        for x in spec.described:
-            found.setdefault(x.name, []).append(x.unit)
-    return {name: '; '.join(dict.fromkeys(units)) for name, units in found.items()}
+    meanings: dict[str, list[str]] = {}
+    for kind in TRANSFORMS.values():
+        for x in kind.described:
+            meanings.setdefault(x.name, []).append(x.unit)
+    return {name: '; '.join(dict.fromkeys(units)) for name, units in meanings.items()}
 
 
 #: Meaning of the numbers of options.
 UNITS: Mapping[str, str] = _units()
 
 
-def transform_named(name: str, among: Iterable[str] = tuple(TRANSFORMS)) -> TransformSpec:
+def transform_named(name: str, among: Iterable[str] = tuple(TRANSFORMS)) -> type[Transform]:
     """Return the transform with a name.
 
     Args:
@@ -93,4 +96,21 @@ def checked_options(transform: str, given: Mapping[str, Any]) -> dict[str, Any]:
             >>> checked_options('nnn', dict(alpha=0.5))
             {'neighbours': 16, 'alpha': 0.5}
     """
-    return transform_named(transform, OF_BANK).kind.checked(given)
+    return transform_named(transform, OF_BANK).checked(given)
+
+
+def with_model(options: Mapping[str, Any], temperature: Optional[float] = None) -> dict[str, Any]:
+    """Return options in which the temperature ``'model'`` is a model's own number.
+
+    Args:
+        options: of a transform.
+        temperature: the model's; None = not known yet, the default for checks of the others.
+
+    Example:
+        ::
+
+            >>> with_model(dict(temperature='model', iterations=2), 0.05)
+            {'temperature': 0.05, 'iterations': 2}
+    """
+    replaced = dict(temperature=temperature) if options.get('temperature') == MODEL else {}
+    return {**options, **replaced}

@@ -21,7 +21,7 @@ __all__ = ['fit_calibration', 'fit_to_pairs']
 GRID = 256
 #: With more pairs than ``WHOLE`` the bootstrap reads this many bins of scores instead of pairs.
 WHOLE, BINS = 2**16, 1024
-#: Candidate temperatures, as shares of the reach.
+#: Candidate temperatures, as shares of the score gap.
 SHARES = torch.logspace(-3, 1, 161, dtype=torch.float64)
 #: Largest number of rounds of Newton's method, which needs about eight.
 ROUNDS = 50
@@ -207,10 +207,10 @@ def _fit_temperature(
         raise ValueError('a calibration needs pairs that match and pairs that do not')
     x, own = at_least_float32(scores[answerable]), positives[answerable]
     _refuse_falling(x.double().flatten(), own.double().flatten())
-    reach = (x.amax(1) - x.mean(1)).mean().double().item()
-    if not reach > 0:
+    gap = (x.amax(1) - x.mean(1)).mean().double().item()
+    if not gap > 0:
         raise ValueError('all scores of a query are one value: no temperature fits')
-    tried = (SHARES * reach).to(x.device)
+    tried = (SHARES * gap).to(x.device)
     losses = torch.stack([_own_loss(x / t.item(), own) for t in tried], dim=1)  # [Q, S]
     random = torch.Generator().manual_seed(seed)
     weights = torch.stack([_drawn(len(x), random) for _ in range(draws)] or [torch.ones(len(x))])

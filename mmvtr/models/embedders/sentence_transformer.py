@@ -7,9 +7,9 @@ from typing import Any, Optional
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mmvtr.errors import UserError, refusing_code
 from mmvtr.models.embedders.raw_items import RawItemsEncoder
 from mmvtr.models.layers.pooling import empty_levels
-from mmvtr.reasons import refusing_code
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
@@ -98,13 +98,14 @@ def load_embedder(name: str, trust_remote_code: bool = False) -> nn.Module:
         from sentence_transformers.base.modules import Transformer
     except ImportError as error:
         raise ImportError(
-            "sentence-transformers is not installed: pip install 'mmvtr[sentence-transformers]'"
+            'sentence-transformers is not installed: '
+            "pip install -e '.[sentence-transformers]' in a checkout of mmvtr"
         ) from error
     try:
         with refusing_code(name):
             model = SentenceTransformer(name, device='cpu', trust_remote_code=trust_remote_code)
     except OSError as error:
-        raise RuntimeError(
+        raise UserError(
             f'{_name(name)} is neither a folder of a model, nor in the Hugging Face cache, nor can '
             f'it be downloaded: {str(error)[:200]}'
         ) from error

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.dist import gather_rows
+from mmvtr.errors import UnknownKey
 from mmvtr.functional.losses.contrastive import Sums, contrastive_sums, loss_of_sums
 from mmvtr.functional.losses.pairwise import REDUCTIONS, binary_cross_entropy, pseudo_positives
 from mmvtr.functional.losses.robust import rince_of_sums
@@ -58,7 +59,7 @@ class MatrixLoss(nn.Module):
         """
         unknown = [name for name in self.reads if name not in matrices]
         if unknown:
-            raise KeyError(
+            raise UnknownKey(
                 f'{type(self).__name__} reads {unknown}, the model offers {sorted(matrices)}'
             )
         return self.reads

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mmvtr.errors import UnknownKey
 from mmvtr.functional.losses.pairwise import REDUCTIONS
 from mmvtr.functional.losses.set_contrast import multi_instance, soft_contrast, token_contrast
 from mmvtr.functional.uncertainty.gaussian import (
@@ -50,7 +51,7 @@ class DistributionObjective(nn.Module):
     def _gaussian(self, levels: Levels) -> Embedding:
         if self.level not in levels or levels[self.level].log_std is None:
             known = [name for name, level in levels.items() if level.log_std is not None]
-            raise KeyError(
+            raise UnknownKey(
                 f'{type(self).__name__} reads the Gaussian level {self.level!r}, the model offers '
                 f'{known}: give it heads'
             )

@@ -19,7 +19,7 @@ from mmvtr.functional.losses.ranking_terms import (
 )
 from mmvtr.functional.values import check_one_of, check_range
 from mmvtr.models.losses.matrix import ContrastiveLoss, MatrixLoss
-from mmvtr.models.target import Scalar, Target, from_classes
+from mmvtr.models.target import Scalar, Target, known_of
 from mmvtr.registry import MODELS
 
 
@@ -226,7 +226,7 @@ class RelevantRankingLoss(MatrixLoss):
 
     def _relevant(self, target: Target) -> Tensor:
         if self.threshold is not None:
-            return from_classes(target, 'relevance', self) >= self.threshold
+            return known_of(target, 'relevance', self) >= self.threshold
         if 'relevant' not in target.extras:
             raise ValueError(
                 f'{type(self).__name__} with threshold=None pulls what a RelevanceSupervision has '
@@ -264,7 +264,7 @@ class EgoNCELoss(ContrastiveLoss):
 
     def further(self, target: Target) -> Tensor:
         """Return the further positives beside the annotated pairs, bool [T, V]."""
-        return from_classes(target, 'overlap', self) & ~target.positives
+        return known_of(target, 'overlap', self) & ~target.positives
 
 
 @MODELS.register_module()
@@ -303,7 +303,7 @@ class AdaptiveMaxMarginLoss(MatrixLoss):
         self.margin_of = margin_of
 
     def compute(self, scores: Tensor, target: Target, temperature: Scalar) -> Tensor:
-        relevance = from_classes(target, 'relevance', self)
+        relevance = known_of(target, 'relevance', self)
         of_negative = self.margin_of == 'negative'
         (part,) = parts_of(
             scores,

@@ -17,7 +17,7 @@ from mmvtr.functional.values import at_least_float32
 from mmvtr.models.layers.pooling import unit
 from mmvtr.models.similarities.cosine import level_weights
 from mmvtr.registry import MODELS
-from mmvtr.structures import Levels
+from mmvtr.structures import Levels, with_tokens
 
 
 class Frames(NamedTuple):
@@ -222,9 +222,8 @@ class BestFrameSimilarity(nn.Module):
         return Frames(torch.cat(parts, -1), longest.mask)
 
     def _frames(self, name: str, videos: Levels) -> Frames:
-        if videos[name].tokens is None:
-            raise ValueError(f'level {name!r} of the videos carries no tokens')
-        return Frames(at_least_float32(videos[name].tokens), videos[name].mask)
+        _, tokens, mask, _ = with_tokens(videos[name], name, 'videos')
+        return Frames(at_least_float32(tokens), mask)
 
 
 @torch.no_grad()

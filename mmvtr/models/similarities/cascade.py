@@ -12,7 +12,7 @@ from mmvtr.functional.similarities.token_interaction import below_shortlist, tok
 from mmvtr.functional.values import at_least_float32, check_range
 from mmvtr.models.layers.cross_encoder import CrossEncoder
 from mmvtr.registry import MODELS
-from mmvtr.structures import Embedding, Levels
+from mmvtr.structures import Embedding, Levels, with_tokens
 
 #: Level of a side's vectors and tokens, and level of the tokens' weights.
 GLOBAL, INTEREST = 'global', 'interest'
@@ -110,7 +110,7 @@ class CascadeSimilarity(nn.Module):
 
     def first_stage(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
         """Return ``'global'`` and ``'token'``, [T, V] each, without the fusion."""
-        t, v = _with_tokens(texts, 'text'), _with_tokens(videos, 'video')
+        t, v = _with_tokens(texts, 'texts'), _with_tokens(videos, 'videos')
         with torch.autocast(t.mean.device.type, enabled=False):
             products = at_least_float32(t.mean) @ at_least_float32(v.mean).t()
             return {'global': products, 'token': _sum_of_best_rows(t, v, _weights(texts))}
@@ -118,7 +118,7 @@ class CascadeSimilarity(nn.Module):
     @torch.no_grad()
     def ranking(self, texts: Levels, videos: Levels) -> Tensor:
         """Return TACo's ranking of pairs, [T, V], by vectors and unweighted tokens of interest."""
-        t, v = _with_tokens(texts, 'text'), _with_tokens(videos, 'video')
+        t, v = _with_tokens(texts, 'texts'), _with_tokens(videos, 'videos')
         with torch.autocast(t.mean.device.type, enabled=False):
             products = at_least_float32(t.mean) @ at_least_float32(v.mean).t()
             return products + _sum_of_best_rows(t, v, (_weights(texts) > 0).to(products.dtype))
@@ -133,7 +133,7 @@ class CascadeSimilarity(nn.Module):
         Returns:
             float [P], at least float32; empty, with zero gradients, for no pair.
         """
-        t, v = _with_tokens(texts, 'text'), _with_tokens(videos, 'video')
+        t, v = _with_tokens(texts, 'texts'), _with_tokens(videos, 'videos')
         if not len(rows):
             return self.fusion(t.tokens[:0], t.mask[:0], v.tokens[:0], v.mask[:0])
         parts = zip(rows.split(self.pairs), columns.split(self.pairs))
@@ -174,6 +174,5 @@ def _sum_of_best_rows(t: Embedding, v: Embedding, weights: Tensor) -> Tensor:
 
 
 def _with_tokens(levels: Levels, side: str) -> Embedding:
-    if levels[GLOBAL].tokens is None or levels[INTEREST].tokens is None:
-        raise ValueError(f"levels 'global' and 'interest' of the {side}s must carry tokens")
-    return levels[GLOBAL]
+    with_tokens(levels[INTEREST], INTEREST, side)
+    return with_tokens(levels[GLOBAL], GLOBAL, side)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from mmvtr.functional.values import recomputed
 from mmvtr.models.layers.pooling import check_mask, masked, unit
 from mmvtr.registry import MODELS
-from mmvtr.structures import Levels
+from mmvtr.structures import Levels, with_tokens
 
 #: Smallest length that divides, as in ``torch.nn.functional.normalize``.
 EPSILON = 1e-12
@@ -67,10 +67,8 @@ class HGRSimilarity(nn.Module):
         with torch.autocast(sentences.device.type, enabled=False):
             matrices = {'sentence': sentences @ clips.t()}
         for name in self.levels[1:]:
-            (_, nodes, node_mask, _), (_, frames, frame_mask, _) = texts[name], videos[name]
-            if nodes is None or frames is None:
-                side = 'texts' if nodes is None else 'videos'
-                raise ValueError(f'level {name!r} of the {side} carries no tokens')
+            _, nodes, node_mask, _ = with_tokens(texts[name], name, 'texts')
+            _, frames, frame_mask, _ = with_tokens(videos[name], name, 'videos')
             matrices[name] = phrase_scores(
                 nodes,
                 node_mask,

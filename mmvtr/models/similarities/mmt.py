@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from mmvtr.functional.values import at_least_float32
 from mmvtr.models.layers.pooling import check_mask, masked
 from mmvtr.registry import MODELS
-from mmvtr.structures import Embedding, Levels, pad_tokens
+from mmvtr.structures import Embedding, Levels, pad_tokens, with_tokens
 
 
 @MODELS.register_module()
@@ -51,9 +51,8 @@ class ExpertSimilarity(nn.Module):
 
 def _tokens(t: Embedding, v: Embedding) -> tuple[Tensor, Tensor, Tensor]:
     """Return w phi [T, E, D], psi [V, E, D], zero for missing experts, and the mask [V, E]."""
-    for side, embedding in dict(text=t, video=v).items():
-        if embedding.tokens is None:
-            raise ValueError(f"level 'global' of the {side}s carries no tokens")
+    for side, embedding in dict(texts=t, videos=v).items():
+        with_tokens(embedding, 'global', side)
     count = max(t.tokens.shape[1], v.tokens.shape[1])
     # Levels of zero items have one token, whatever the encoder.
     phrases, vectors, available = (

@@ -11,7 +11,7 @@ from mmvtr.functional.similarities.best_frames import proposal_pooling, proposal
 from mmvtr.functional.values import at_least_float32, recomputed
 from mmvtr.models.layers.pooling import check_mask
 from mmvtr.registry import MODELS
-from mmvtr.structures import Levels, pad_tokens
+from mmvtr.structures import Levels, pad_tokens, with_tokens
 
 #: Smallest length that divides, as in ``torch.nn.functional.normalize``.
 EPSILON = 1e-12
@@ -166,10 +166,8 @@ class MSSLSimilarity(nn.Module):
 
     def _tiles(self, videos: Levels, texts: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Yield some videos at a time: clips [v, K, D], frames [v, F, D] and the mask of frames."""
-        for name in self.levels:
-            if videos[name].tokens is None:
-                raise ValueError(f'level {name!r} of the videos carries no tokens')
-        clips, (_, frames, mask, _) = videos['clip'].tokens, videos['frame']
+        clips = with_tokens(videos['clip'], 'clip', 'videos').tokens
+        _, frames, mask, _ = with_tokens(videos['frame'], 'frame', 'videos')
         count = self.pooling.shape[1]
         if not len(clips):
             clips = pad_tokens(clips, count)

@@ -7,6 +7,7 @@ from typing import Optional
 import torch
 from torch import Tensor, nn
 
+from mmvtr.errors import UserError
 from mmvtr.functional.similarities.tiles import top_of_rows
 from mmvtr.functional.similarities.token_interaction import below_shortlist
 from mmvtr.functional.values import check_range
@@ -55,7 +56,7 @@ class ShortlistSimilarity(nn.Module):
             RuntimeError: a shortlist in training.
         """
         if self.shortlist is not None and self.training:
-            raise RuntimeError(
+            raise UserError(
                 f'shortlist={self.shortlist} is for evaluation: train without a shortlist'
             )
         t, v = texts[self.level], videos[self.level]

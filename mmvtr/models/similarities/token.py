@@ -21,7 +21,7 @@ from mmvtr.models.layers.pooling import unit
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.similarities.shortlist import ShortlistSimilarity
 from mmvtr.registry import MODELS
-from mmvtr.structures import Embedding, Levels
+from mmvtr.structures import Embedding, Levels, with_tokens
 
 
 @MODELS.register_module()
@@ -121,7 +121,7 @@ class TokenSimilarity(ShortlistSimilarity):
     def _sentence_scores(self, t: Embedding, v: Embedding) -> Tensor:
         return sentence_frame_scores(
             unit(t.mean),
-            unit(self._tokens('video', v)),
+            unit(self._tokens('videos', v)),
             v.mask,
             temperature=self.frame_temperature,
             entries=self.entries,
@@ -129,7 +129,7 @@ class TokenSimilarity(ShortlistSimilarity):
 
     def _arguments(self, t: Embedding, v: Embedding) -> dict[str, Any]:
         """Return the arguments of ``token_scores`` and related functions."""
-        words, frames = self._tokens('text', t), self._tokens('video', v)
+        words, frames = self._tokens('texts', t), self._tokens('videos', v)
         return dict(
             words=unit(words),
             word_mask=t.mask,
@@ -142,9 +142,7 @@ class TokenSimilarity(ShortlistSimilarity):
         )
 
     def _tokens(self, side: str, embedding: Embedding) -> Tensor:
-        if embedding.tokens is None:
-            raise ValueError(f'level {self.level!r} of the {side}s carries no tokens')
-        return at_least_float32(embedding.tokens)
+        return at_least_float32(with_tokens(embedding, self.level, side).tokens)
 
     def _weigh(self, side: str, tokens: Tensor, mask: Tensor) -> Optional[Tensor]:
         """Return weights of tokens, float [N, L, D] -> [N, L]; None: equal weights, or not used."""

@@ -11,7 +11,7 @@ from mmvtr.functional.values import at_least_float32, check_range, recomputed
 from mmvtr.models.layers.pooling import check_mask, unit
 from mmvtr.models.similarities.shortlist import ShortlistSimilarity
 from mmvtr.registry import MODELS
-from mmvtr.structures import Embedding
+from mmvtr.structures import Embedding, with_tokens
 
 
 @MODELS.register_module()
@@ -80,9 +80,7 @@ class XPoolSimilarity(ShortlistSimilarity):
 
     def of_some(self, t: Embedding, v: Embedding, columns: Tensor) -> Tensor:
         """Score text i with the videos ``columns[i]``, int64 [T, C] -> float [T, C]."""
-        if v.tokens is None:
-            raise ValueError(f'level {self.level!r} of the videos carries no tokens')
-        check_mask(v.mask, 'mask of frames')
+        check_mask(with_tokens(v, self.level, 'videos').mask, 'mask of frames')
         texts = at_least_float32(t.mean)
         frames = self.norm_in(at_least_float32(v.tokens).masked_fill(~v.mask[..., None], 0.0))
         queries = self.query(self.norm_in(texts))

@@ -57,7 +57,7 @@ class ColumnSupervision(BlockSupervision):
     read cosines of these levels (:func:`check_columns`).
 
     In a ``CombinedSupervision`` with others that weight negatives, columns are down-weighted as
-    pairs are (:func:`spared_columns`).
+    pairs are (:func:`weighted_columns`).
 
     Args:
         kinds: one or more of the above.
@@ -127,7 +127,7 @@ def columns_of(
     return columns
 
 
-def spared_columns(
+def weighted_columns(
     columns: Mapping[str, Sequence[Columns]],
     kinds: Sequence[str],
     positives: Tensor,

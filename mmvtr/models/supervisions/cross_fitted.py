@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from mmvtr.models.blocks import Pairs
 from mmvtr.models.similarities.cosine import token_levels
-from mmvtr.models.supervisions.belief import PARTS, PREFIX, Belief
+from mmvtr.models.supervisions.early_teacher import PARTS, PREFIX, EarlyTeacher
 from mmvtr.models.target import Filled, Target, each_way
 from mmvtr.registry import MODELS
 from mmvtr.storage.weights import check_weights, read_checkpoint
@@ -25,14 +25,14 @@ HALF = 'half'
 
 
 @MODELS.register_module()
-class CrossFittedBelief(Belief):
+class CrossFittedTeachers(EarlyTeacher):
     """Target with weights from two models, each trained on a half of the items.
 
     A pair of one half gets its weight from the model of the other half; a pair across the halves,
     on which neither was trained, the mean of both.  They act from the first step on, at full ramp,
-    in evaluation mode and without gradient.  As in a :class:`Belief`, the losses that train the
-    supervision are those of the model itself, ``spared_share`` and the related figures are logged,
-    and figures of the model's own supervision are ``live_<name>``.
+    in evaluation mode and without gradient.  As in an :class:`EarlyTeacher`, the losses that train
+    the supervision are those of the model itself, ``down_weighted_share`` and the related figures
+    are logged, and figures of the model's own supervision are ``live_<name>``.
 
     The training set, and that of either half, needs the record transform
     :class:`~mmvtr.datasets.Halves`, which tells a batch its halves.  Encoder, heads and supervision
@@ -47,7 +47,7 @@ class CrossFittedBelief(Belief):
 
     Args:
         halves: checkpoints of the models trained on half 0 and on half 1, of the same config.
-        share: share of false negatives among the unannotated pairs, see :class:`Belief`.
+        share: share of false negatives among the unannotated pairs, see :class:`EarlyTeacher`.
 
     Raises:
         ValueError: ``halves`` are not two different files; a retriever without a supervision, with
@@ -75,8 +75,8 @@ class CrossFittedBelief(Belief):
             if hasattr(part, method):
                 what = 'sets of pairs' if method == 'refresh' else 'pairs with the rows of a bank'
                 raise ValueError(
-                    f'{type(part).__name__} has {what}, which a CrossFittedBelief does not cover: '
-                    'take a Belief'
+                    f'{type(part).__name__} has {what}, which CrossFittedTeachers do not '
+                    'cover: take an EarlyTeacher'
                 )
 
     # -- the two models --------------------------------------------------------------------------
@@ -96,7 +96,7 @@ class CrossFittedBelief(Belief):
         prefixes = tuple(f'{name}.' for name in PARTS)
         if any(hasattr(weight, 'device_mesh') for weight in self._model.parameters()):
             raise ValueError(
-                'a CrossFittedBelief copies whole weights, but those of the model are sharded: '
+                'CrossFittedTeachers copy whole weights, but those of the model are sharded: '
                 'leave model_wrapper_cfg out'
             )
         weights = read_checkpoint(path)['state_dict']
@@ -116,20 +116,20 @@ class CrossFittedBelief(Belief):
             copy._apply(fn)
         return super()._apply(fn, recurse)
 
-    # -- overridden: two believers instead of one ------------------------------------------------
+    # -- overridden: two copies instead of one ---------------------------------------------------
 
     @property
     def acts(self) -> bool:
         """Whether the two models make the weights."""
         return self._model.stage != 'uncertainty'
 
-    def _believer(self) -> Judges:
+    def _copied_supervision(self) -> Judges:
         return Judges([copy.supervision for copy in self.copies])
 
     @torch.no_grad()
     def own_levels(self, inputs: dict[str, Tensor], data_samples: dict) -> tuple[Levels, Levels]:
-        """Return both models' levels of this process' texts and videos, ``'belief.<k>.<name>'``,
-        and their halves, ``'belief.half'``."""
+        """Return both models' levels of this process' texts and videos, ``'teacher.<k>.<name>'``,
+        and their halves, ``'teacher.half'``."""
         if not self.acts:
             return {}, {}
         sides, keep = [], token_levels(self._model.similarity)
@@ -193,7 +193,7 @@ class Judges:
             if changed != ['weights']:
                 raise ValueError(
                     f'{type(judge).__name__} fills {changed or "several targets"}, but a '
-                    'CrossFittedBelief joins weights alone: take a Belief'
+                    'CrossFittedTeachers join weights alone: take an EarlyTeacher'
                 )
 
         def joined(zero: Tensor, one: Tensor) -> Tensor:

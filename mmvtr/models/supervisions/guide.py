@@ -21,8 +21,13 @@ from mmvtr.models.supervisions.columns import (
     columns_of,
     cosines_of,
 )
-from mmvtr.models.supervisions.stored_vectors import PREFIX, read_level, stored_levels
-from mmvtr.models.target import Filled, Target
+from mmvtr.models.supervisions.stored_vectors import (
+    PREFIX,
+    check_widths,
+    read_level,
+    stored_levels,
+)
+from mmvtr.models.target import Filled, Target, known_of
 from mmvtr.registry import MODELS
 from mmvtr.storage.arrays import load_h5py, name_in_hdf5
 from mmvtr.structures import Levels, take
@@ -185,11 +190,7 @@ class GuideSupervision(BlockSupervision):
             v = pairs.means(t, of='texts').nan_to_num(0.0)
         elif self.by == 'videos':
             t = pairs.means(v, of='videos').nan_to_num(0.0)
-        if len(t) and len(v) and t.shape[1] != v.shape[1]:
-            raise ValueError(
-                f'vectors {self.name!r}: those of texts have {t.shape[1]} numbers, those of videos '
-                f'{v.shape[1]}: they are of different models'
-            )
+        check_widths(t, v, f'vectors {self.name!r}')
         return tuple(F.normalize(x, dim=1) for x in (t, v))
 
     def block(self, begun: Any, rows: slice, target: Target) -> Filled:
@@ -236,13 +237,7 @@ class GuideSupervision(BlockSupervision):
     def _scores(self, begun: Any, rows: slice, target: Target) -> Tensor:
         """Return the guide's scores of the texts ``rows``, float [R, V]."""
         if self.guide == 'agreement':
-            if target.known.agreement is None:
-                raise ValueError(
-                    f'{type(self).__name__} reads the agreement of texts and captions, which the '
-                    'training set does not have: add '
-                    "records=dict(agreement=dict(type='CaptionAgreement'))"
-                )
-            return target.known.agreement
+            return known_of(target, 'agreement', self)
         texts, videos = begun
         if self.guide == 'scores':
             return self.similarity.compare(take(texts, rows), videos)['scores']
@@ -262,7 +257,7 @@ class HardnessSupervision(BlockSupervision):
     """Weight e^(alpha s) of a negative, with s the model's own cosine without its gradient.
 
     See :func:`.hardness_weights`.  Unannotated true pairs are among the hardest negatives: with a
-    guide or a self-mask, ``CombinedSupervision(spared_by='product')`` weights the remaining ones
+    guide or a self-mask, ``CombinedSupervision(combine='product')`` weights the remaining ones
     (like RzenEmbed).  Logs ``hardness``, the mean weight of a negative.
 
     Args:

@@ -10,8 +10,8 @@ from torch import Tensor
 from mmvtr.functional.values import at_least_float32, check_range
 from mmvtr.models.blocks import BlockSupervision, Pairs
 from mmvtr.models.similarities.cosine import CosineSimilarity
-from mmvtr.models.supervisions.weights import Ramped, spare, spared
-from mmvtr.models.target import Filled, Scalar, Target
+from mmvtr.models.supervisions.weights import Ramped, down_weight, weight_figures
+from mmvtr.models.target import Filled, Scalar, Target, known_of
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, take
 
@@ -85,22 +85,17 @@ class RelativeScoreSupervision(Ramped, BlockSupervision):
         scores = self.similarity.compare(take(begun['texts'], rows), begun['videos'])['scores']
         references = (begun['best_t'][rows, None], begun['best_v'])
         eta = eta_of(scores, *references, slack=self._slack(target), softness=self.softness)
-        return spare(target, eta, floor=self.floor, share=self.faded_in)
+        return down_weight(target, eta, floor=self.floor, share=self.faded_in)
 
     def finish(self, begun: dict[str, Any], sums: dict[str, Tensor]) -> dict[str, Tensor]:
         """Turn sums over all blocks into figures for the log."""
-        return spared(sums)
+        return weight_figures(sums)
 
     def _slack(self, target: Target) -> Scalar:
         """Return the number or matrix that is added to the scores."""
         if not self.agreement:
             return self.slack
-        if target.known.agreement is None:
-            raise ValueError(
-                f'{type(self).__name__}(agreement={self.agreement}) needs a training dataset with '
-                "records=dict(agreement=dict(type='CaptionAgreement'))"
-            )
-        return self.slack + self.agreement * target.known.agreement
+        return self.slack + self.agreement * known_of(target, 'agreement', self)
 
 
 def relative_eta(
@@ -185,15 +180,11 @@ class ImplicationSupervision(Ramped):
     @torch.no_grad()
     def forward(self, texts: Levels, videos: Levels, target: Target) -> Filled:
         """Return the joint batch's target with weights [T, V] and counts [T], and figures."""
-        if target.known.agreement is None:
-            raise ValueError(
-                f'{type(self).__name__} needs a training dataset with '
-                "records=dict(agreement=dict(type='CaptionImplication'))"
-            )
-        sure = target.known.agreement.clamp(max=0.0).exp()
+        implied = known_of(target, 'agreement', self, maker='CaptionImplication')
+        sure = implied.clamp(max=0.0).exp()
         right = 1 + sure.masked_fill(target.positives, 0.0).sum(1)
         target = target._replace(counts=right**-self.specific)
         share = self.faded_in
-        target, sums = spare(target, 1 - sure, floor=self.floor, share=share)
+        target, sums = down_weight(target, 1 - sure, floor=self.floor, share=share)
         per_text = right.sum() / sums['texts'].clamp_min(1)
-        return target, {**spared(sums), 'right_per_text': per_text}
+        return target, {**weight_figures(sums), 'right_per_text': per_text}

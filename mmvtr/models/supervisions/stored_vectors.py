@@ -56,6 +56,15 @@ def stored_levels(
     return levels
 
 
+def check_widths(texts: Tensor, videos: Tensor, whose: str) -> None:
+    """Raise ValueError if vectors [T, D] and [V, D'], where there are both, differ in width."""
+    if len(texts) and len(videos) and texts.shape[1] != videos.shape[1]:
+        raise ValueError(
+            f'{whose}: texts have {texts.shape[1]} numbers, videos {videos.shape[1]}: their stores '
+            'are of different models'
+        )
+
+
 def read_level(name: str, vectors: Optional[Tensor], device: torch.device) -> Levels:
     """Return vectors from another source, float [T, D] or None without texts, as a named level."""
     width = _joint_width(0 if vectors is None else vectors.shape[1], device)
@@ -191,13 +200,8 @@ class StoredFrameTeacher(nn.Module):
     def forward(self, texts: Levels, videos: Levels, target: Target) -> Filled:
         """Map levels of the joint batch -> target with a teacher [T, V] and draws, and figures."""
         sentences, frames = (side[f'{PREFIX}{self.name}'] for side in (texts, videos))
+        check_widths(sentences.mean, frames.mean, f'teacher {self.name!r}')
         if len(sentences.mean) and len(frames.mean):
-            widths = sentences.mean.shape[1], frames.mean.shape[1]
-            if widths[0] != widths[1]:
-                raise ValueError(
-                    f'teacher {self.name!r}: its texts have {widths[0]} numbers and its frames '
-                    f'{widths[1]}: their stores are of different models'
-                )
             both = sentences.mean, frames.tokens, frames.mask
             teacher = self.scale * sentence_frame_scores(*both, temperature=0)
         else:

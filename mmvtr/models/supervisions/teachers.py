@@ -20,8 +20,8 @@ from mmvtr.functional.losses.distillation import mean_products
 from mmvtr.functional.values import check_one_of, check_range
 from mmvtr.models.blocks import BlockSupervision, Pairs
 from mmvtr.models.similarities.cosine import token_levels
-from mmvtr.models.supervisions.stored_vectors import PREFIX, stored_levels
-from mmvtr.models.target import Filled, Target, from_classes
+from mmvtr.models.supervisions.stored_vectors import PREFIX, check_widths, stored_levels
+from mmvtr.models.target import Filled, Target, known_of
 from mmvtr.registry import MODELS, forget_pretrained
 from mmvtr.storage.arrays import read_arrays
 from mmvtr.storage.weights import check_weights, read_checkpoint
@@ -242,11 +242,7 @@ class StoredTeachers(Teachers):
         each = []
         for name in self.teachers:
             t, v = (side[f'{PREFIX}{name}'].mean for side in (texts, videos))
-            if len(t) and len(v) and t.shape[1] != v.shape[1]:
-                raise ValueError(
-                    f'teacher {name!r}: its texts have {t.shape[1]} numbers and its videos '
-                    f'{v.shape[1]}: their stores are of different models'
-                )
+            check_widths(t, v, f'teacher {name!r}')
             width = max(t.shape[1], v.shape[1])  # unknown on a side without items
             t, v = (x if len(x) else x.new_zeros(0, width) for x in (t, v))
             each.append(mean_products([t], [v]))
@@ -431,5 +427,5 @@ class RelevanceTeacher(nn.Module):
 
     def forward(self, texts: Levels, videos: Levels, target: Target) -> Filled:
         """Return the joint batch's target with a teacher [T, V]; nothing for the log."""
-        relevance = from_classes(target, 'relevance', self)
+        relevance = known_of(target, 'relevance', self)
         return target.put(teacher=self.scale * relevance), {}

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from mmvtr.functional.values import check_one_of, check_range
 from mmvtr.models.blocks import BlockSupervision
-from mmvtr.models.target import Filled, Target, from_classes
+from mmvtr.models.target import Filled, Target, known_of
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
 
@@ -45,7 +45,7 @@ class Ramped(nn.Module):
         return max(0.0, (self.progress - start) / (end - start))
 
 
-def spare(target: Target, eta: Tensor, *, floor: float, share: float) -> Filled:
+def down_weight(target: Target, eta: Tensor, *, floor: float, share: float) -> Filled:
     """Return the target of some texts with weights from eta, and sums over its entries.
 
     Args:
@@ -55,24 +55,24 @@ def spare(target: Target, eta: Tensor, *, floor: float, share: float) -> Filled:
         share: interpolation between weights of 1 (0) and eta (1).
 
     Returns:
-        The target with weights [R, V], and sums for :func:`spared`.
+        The target with weights [R, V], and sums for :func:`weight_figures`.
     """
     eta = eta.clamp_min(floor)
     negatives = ~target.positives
     sums = dict(
         eta=eta.masked_fill(target.positives, 0.0).sum(),
         negatives=negatives.sum().to(eta.dtype),
-        spared=((eta < 0.5) & negatives).sum().to(eta.dtype),
+        down_weighted=((eta < 0.5) & negatives).sum().to(eta.dtype),
         texts=eta.new_tensor(len(eta)),
     )
     return target._replace(weights=1 - share * (1 - eta)), sums
 
 
-def spared(sums: dict[str, Tensor]) -> dict[str, Tensor]:
+def weight_figures(sums: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return the mean eta of a negative, and the number per text with eta below 1/2, from sums."""
     return {
         'eta_negative': sums['eta'] / sums['negatives'].clamp_min(1),
-        'spared_per_text': sums['spared'] / sums['texts'].clamp_min(1),
+        'down_weighted_per_text': sums['down_weighted'] / sums['texts'].clamp_min(1),
     }
 
 
@@ -104,12 +104,7 @@ class OracleSupervision(nn.Module):
 
     def forward(self, texts: Levels, videos: Levels, target: Target) -> Filled:
         """Return the joint batch's target with weights or further positives, and a figure."""
-        if target.known.truth is None:
-            raise ValueError(
-                'OracleSupervision reads target.known.truth, which the training set does not tell: '
-                'set train_dataloader.dataset.oracle=True (PlantedDataset)'
-            )
-        soft = target.known.truth & ~target.positives
+        soft = known_of(target, 'truth', self) & ~target.positives
         figures = {'soft_share': soft.sum() / (~target.positives).sum().clamp_min(1)}
         if self.treat == 'positive':
             return target._replace(positives=target.positives | soft), figures
@@ -168,7 +163,7 @@ class RelevanceSupervision(BlockSupervision):
 
     def block(self, begun: None, rows: slice, target: Target) -> Filled:
         """Return the target of some texts with weights, and sums."""
-        relevance = from_classes(target, 'relevance', self)
+        relevance = known_of(target, 'relevance', self)
         relevant = self._enough(relevance, ~target.positives) & ~target.positives
         weights = torch.ones_like(relevance) if target.weights is None else target.weights
         sums = dict(relevant=relevant.sum().float(), texts=relevance.new_tensor(len(relevant)))

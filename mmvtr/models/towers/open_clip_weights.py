@@ -21,8 +21,8 @@ from huggingface_hub import constants, try_to_load_from_cache
 from mmengine.logging import print_log
 from torch import Tensor, nn
 
+from mmvtr.errors import UserError, refusing_code
 from mmvtr.open_clip_configs import FOLDER, model_config, preprocessings, tag_config
-from mmvtr.reasons import refusing_code
 from mmvtr.storage.weights import check_weights, read_checkpoint, refuse_not_finite, unwrapped
 
 _HUB_FILES = ('open_clip_model.safetensors', 'open_clip_pytorch_model.bin')
@@ -140,7 +140,7 @@ def _build(config: dict) -> nn.Module:
         raise ValueError(f'open_clip cannot build {str(config)[:200]}: {error}') from error
     except OSError as error:
         name = config['text_cfg'].get('hf_model_name')
-        raise RuntimeError(
+        raise UserError(
             f'the config of the text tower {name!r} is neither in the Hugging Face cache '
             f'({constants.HF_HUB_CACHE}) nor can it be downloaded: {str(error)[:80]} ... Either\n'
             '  - fill the cache on a machine with network, and copy it here\n'
@@ -179,7 +179,7 @@ def _fetch(model: str, tag: str, config: dict) -> str:
         return open_clip.download_pretrained(config)
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise RuntimeError(
+        raise UserError(
             f'the weights {tag!r} of {model!r} ({repository or config.get("url")}) are neither in '
             f'the Hugging Face cache ({constants.HF_HUB_CACHE}) nor can they be downloaded '
             f"({reason[:120]}): give a local file of them (pretrained='FILE.pt', of the frame and "

@@ -7,9 +7,9 @@ from typing import Optional, Sequence
 import torch
 from torch import Tensor, nn
 
+from mmvtr.errors import refusing_code
 from mmvtr.models.towers.base import Tower, check_frames, check_text, check_transformer_text
 from mmvtr.models.towers.transformers_weights import load_transformer
-from mmvtr.reasons import refusing_code
 from mmvtr.registry import MODELS
 
 

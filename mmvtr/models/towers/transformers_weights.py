@@ -17,7 +17,7 @@ import torch
 from mmengine.logging import print_log
 from torch import Tensor, nn
 
-from mmvtr.reasons import refusing_code
+from mmvtr.errors import UserError, refusing_code
 from mmvtr.storage.weights import first_of, refuse_not_finite, wrapper_before
 
 #: Implementations of attention that are part of transformers or of a package that it names; it
@@ -115,7 +115,7 @@ def _read(
                 trust_remote_code=False,
             )
     except OSError as error:
-        raise RuntimeError(
+        raise UserError(
             f'transformers cannot load {model!r} ({error}). It is neither a local folder nor '
             'in the Hugging Face cache, or the hub cannot be reached: give a local folder '
             "with config.json and weights, or a dict(model_type='bert', ...) for random "
@@ -123,7 +123,7 @@ def _read(
         ) from error
     except Exception as error:  # a damaged file can raise anything
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise RuntimeError(
+        raise UserError(
             f'transformers cannot load {model!r}: {reason[:200]}; fetch or save its files again'
         ) from error
 

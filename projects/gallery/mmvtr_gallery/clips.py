@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from mmvtr.datasets.videos.frame_sampling import TIME_SLACK
 from mmvtr.datasets.videos.transforms import LoadVideo
 from mmvtr.datasets.videos.video_io import MAX_BYTES, BrokenVideoError, read_frames
+from mmvtr.errors import UserError
 from mmvtr.models.towers.base import Tower
 from mmvtr.registry import MODELS, TRANSFORMS
 from mmvtr.storage.weights import check_weights, read_checkpoint, unwrapped
@@ -331,7 +332,7 @@ def _fetch(weights: Any) -> Path:
     try:
         torch.hub.download_url_to_file(weights.url, str(path), digest and digest[1])
     except Exception as error:  # the network can raise anything
-        raise RuntimeError(
+        raise UserError(
             f'the weights {weights} are neither in the cache ({str(path)[-150:]}) nor can they be '
             f'downloaded: {str(error)[:80]} ... Copy the file there from a machine with network, '
             'or give its path as pretrained='

@@ -17,7 +17,7 @@ from torch import Tensor
 from mmvtr.apis import encode_texts, encode_videos, refuse_without_vectors, vectors
 from mmvtr.apis.inferencer import VideoRetrievalInferencer
 from mmvtr.arrays import Debiaser
-from mmvtr.engine.loop.evaluation import Encoded
+from mmvtr.engine.loops.evaluation import Encoded
 from mmvtr.structures import cat_levels
 
 #: Number of videos written to disk at a time: a dataset's table may hold them as bytes.

@@ -19,6 +19,7 @@ from mmengine.config import Config
 from torch import Tensor, nn
 
 from mmvtr.apis import fingerprint, refuse_without_vectors
+from mmvtr.errors import UserError
 from mmvtr.models import FeatureFrames, FeatureWords
 from mmvtr_gallery.clips import TorchvisionClips
 
@@ -228,7 +229,7 @@ def compare(module: nn.Module, side: Side, path: Path) -> tuple[int, float]:
         width = expected.shape[1]
         worst = max(worst, float((torch.from_numpy(found) - expected).abs().max()))
     if not worst <= TOLERANCE:
-        raise RuntimeError(
+        raise UserError(
             f'{path}: vectors of onnxruntime are {worst:.2g} from those of PyTorch, more than '
             f'{TOLERANCE:g}: this graph must not be used'
         )
@@ -276,7 +277,7 @@ def _reason(kind: str) -> Iterator[None]:
         yield
     except Exception as error:  # the exporter raises anything for unknown operators
         reason = f'{type(error).__name__}: {" ".join(str(error).split())[:300]}'
-        raise RuntimeError(f'torch cannot export the graph of {kind}s: {reason}') from error
+        raise UserError(f'torch cannot export the graph of {kind}s: {reason}') from error
 
 
 @contextmanager

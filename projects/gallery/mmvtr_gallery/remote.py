@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mmvtr.errors import UserError
 from mmvtr.models.embedders.raw_items import RawItemsEncoder
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
@@ -183,7 +184,7 @@ class ServerAway(ConnectionError):
     """The embedding server does not answer after all attempts."""
 
 
-class ServerRefuses(RuntimeError):
+class ServerRefuses(UserError):
     """The embedding server refuses a request, or its answer is not the expected vectors."""
 
 

@@ -12,8 +12,9 @@ from torch import nn
 import mmvtr_gallery.clips  # noqa: F401 - registers towers of stored models
 import mmvtr_gallery.remote  # noqa: F401 - and its encoder
 from mmvtr.apis.loading import fingerprint, load_retriever
-from mmvtr.engine.launch.zero_shot import pretrained_parts
-from mmvtr.plain_config import from_data
+from mmvtr.apis.plain_config import from_data
+from mmvtr.engine.checks.zero_shot import pretrained_parts
+from mmvtr.errors import UserError
 from mmvtr.registry import bare_name
 from mmvtr.utils import load_config
 
@@ -72,14 +73,14 @@ def load_stored_retriever(
         model, cfg = load_retriever(cfg, checkpoint)
     except (AssertionError, AttributeError, KeyError, TypeError) as error:
         # The config has an argument, or a value, that this version does not know.
-        raise RuntimeError(
+        raise UserError(
             f'{location}: its model cannot be built of {cfg.filename or "its config"}: '
             f'{str(error)[:200]}'
         ) from error
     decode_here(cfg)
     if store.model is not None and fingerprint(model) != store.model:
         named = checkpoint or cfg.filename or 'the config'
-        raise RuntimeError(f'{named} has other weights than those that {location} is made of')
+        raise UserError(f'{named} has other weights than those that {location} is made of')
     return model, cfg
 
 

@@ -16,6 +16,6 @@ model = dict(
 custom_hooks = [
     dict(type='mmvtr.AmbiguityHook'),
     dict(type='mmvtr.QueryQueueHook', size=2048),
-    dict(type='mmvtr.SinkhornHook', queries='train_queue'),
+    dict(type='mmvtr.SinkhornHook', queries='train_queue', temperature='model'),
     dict(type='mmvtr.MomentsHook'),
 ]

@@ -11,7 +11,10 @@ losses = dict(
     contrastive=dict(type='NormalizedContrastiveLoss', reads=('global', 'aligned'), iterations=4)
 )
 model = dict(members=[{**_base_.model.members[0], 'losses': losses}] * 2)
-custom_hooks = [dict(type='mmvtr.MembersHook'), dict(type='mmvtr.SinkhornHook', queries='test')]
+custom_hooks = [
+    dict(type='mmvtr.MembersHook'),
+    dict(type='mmvtr.SinkhornHook', queries='test', temperature='model'),
+]
 train_dataloader = dict(
     batch_sampler=dict(type='mmvtr.EnvironmentBatchSampler'),
     dataset=dict(records=dict(environments=dict(type='LengthSplit', parts=2))),

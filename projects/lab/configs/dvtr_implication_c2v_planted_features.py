@@ -1,6 +1,6 @@
 # DVTR's uncertainty (Eq. 13, without its own floor) combined with what captions imply
 # (docs/agreement.md), in the video-to-text direction: no paper combines the two. A negative is
-# spared if either of them considers it a match (spared_by='any'; 'all': if both do).
+# spared if either of them considers it a match (combine='min'; 'max': if both do).
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_features.py',
@@ -11,7 +11,7 @@ model = dict(
     heads=dict(type='HierarchicalGaussianHead'),
     supervision=dict(
         type='CombinedSupervision',
-        spared_by='any',
+        combine='min',
         parts=dict(
             dvtr=dict(
                 type='DVTRSupervision', num_samples=7, sharpness=2.0, floor=0.0, ramp=(0.33, 0.67)

@@ -12,7 +12,7 @@ model = dict(
     losses=dict(contrastive=dict(type='ContrastiveLoss', reads=levels)),
     supervision=dict(
         type='CombinedSupervision',
-        spared_by='product',
+        combine='product',
         parts=dict(
             mask=dict(
                 type='GuideSupervision', guide='scores', rule='self', margin=0.1, levels=levels

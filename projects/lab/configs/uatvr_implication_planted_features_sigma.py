@@ -12,7 +12,7 @@ model = dict(
     losses=dict(contrastive=dict(weighted='v2t')),
     supervision=dict(
         type='CombinedSupervision',
-        spared_by='all',
+        combine='max',
         parts=dict(
             words=dict(type='ImplicationSupervision', floor=0.07, specific=0.5),
             sigma=dict(type='SigmaSupervision', half=0.5),

@@ -3,7 +3,7 @@
     python projects/lab/evidence/auto_rule.py DATA
 
 For each set, and for each corpus, all of the rule is chosen on the others: which temperatures and
-strictnesses are tried (any range of a grid that is wider than that of mmvtr.arrays.choice), which
+marginal penalties are tried (any range of a grid that is wider than mmvtr.arrays.choice's), which
 of them is taken unless another is clearly better, by how many standard errors, and from which gain
 on.  DATA has the folders real_scores/ and real_features/.  Writes cells/auto_rule.json, which
 pages/auto_rule.md shows.  What was written down before the first numbers: pages/auto_plan.md.
@@ -30,9 +30,9 @@ HERE = Path(__file__).resolve().parent
 CONDITIONS = ('original', 'lowpass_4000Hz', 'highpass_1000Hz', 'noisy_snr10dB', 'pitch_shift')
 CORPORA = ('clap', 'clotho', 'flickr8k')
 SPLITS, HALVINGS = 2, 2
-#: The grid; of a strictness of 1 it is Sinkhorn.
-TEMPERATURES, STRICTNESSES = ('3%', '6.7%', '11%', '20%', '30%', '50%'), (1.0, 0.8, 0.5, 0.25)
-TRIED = [(t, s) for s in STRICTNESSES for t in TEMPERATURES]
+#: The grid; of a marginal_penalty of 1 it is Sinkhorn.
+TEMPERATURES, PENALTIES = ('3%', '6.7%', '11%', '20%', '30%', '50%'), (1.0, 0.8, 0.5, 0.25)
+TRIED = [(t, s) for s in PENALTIES for t in TEMPERATURES]
 #: Standard errors by which another setting must gain more than the usual one, None: the best is
 #: always taken; and by which the gain of what is taken must exceed 0.
 OTHER, RAW = (None, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0), (-2.0, 0.0, 1.0, 2.0)
@@ -121,10 +121,10 @@ def cell(name: str, direction: str, texts: Tensor, items: Tensor, test: Tensor, 
 
 
 def biases(bank: Tensor, setting: tuple[str, float]) -> Tensor:
-    temperature, strictness = setting
-    if strictness == 1:
+    temperature, marginal_penalty = setting
+    if marginal_penalty == 1:
         return fit_biases('sinkhorn', bank, temperature=temperature).items
-    how = dict(temperature=temperature, strictness=strictness)
+    how = dict(temperature=temperature, marginal_penalty=marginal_penalty)
     return fit_biases('unbalanced_sinkhorn', bank, **how).items
 
 
@@ -152,7 +152,7 @@ def rules() -> list[Rule]:
     """All that is chosen from."""
     found = []
     for first, last in itertools.combinations_with_replacement(range(len(TEMPERATURES)), 2):
-        for top, bottom in itertools.combinations_with_replacement(range(len(STRICTNESSES)), 2):
+        for top, bottom in itertools.combinations_with_replacement(range(len(PENALTIES)), 2):
             grid = tuple(
                 s * len(TEMPERATURES) + t
                 for s in range(top, bottom + 1)
@@ -167,10 +167,10 @@ def rules() -> list[Rule]:
 def shipped() -> Rule:
     """The rule of mmvtr.arrays.choice."""
     grid = tuple(
-        TRIED.index((options['temperature'], options.get('strictness', 1.0)))
+        TRIED.index((options['temperature'], options.get('marginal_penalty', 1.0)))
         for _, options in choice.candidates()
     )
-    usual = choice.USUAL[1]['temperature'], choice.USUAL[1]['strictness']
+    usual = choice.USUAL[1]['temperature'], choice.USUAL[1]['marginal_penalty']
     return Rule(grid, TRIED.index(usual), choice.OTHER, choice.RAW)
 
 

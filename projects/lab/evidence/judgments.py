@@ -27,7 +27,7 @@ from judging.corpora import Matrices, crisscrossed, flickr8k, for_choosing
 from judging.measures import DIRECTIONS, Values, known, measure
 from judging.picture import draw
 from judging.tables import tables
-from judging.transforms import Setting, reach, settings
+from judging.transforms import Setting, score_gap, settings
 from judging.words import KINDS
 
 from mmvtr.evaluation.paired import bootstrap
@@ -82,7 +82,9 @@ def run(data: Path, kind: str) -> dict[str, Any]:
             points[source][setting] = values_of([flickr], source, setting)
         print(f'{kind} flickr8k {setting.transform} {setting}', flush=True)
     raw = Setting('raw')
-    found: dict[str, Any] = dict(reach=round(reach(flickr.scores), 4), unseen=unseen(flickr.scores))
+    found: dict[str, Any] = dict(
+        score_gap=round(score_gap(flickr.scores), 4), unseen=unseen(flickr.scores)
+    )
     found['raw'] = {
         name: levels(points['test'][raw], where)
         for name, where in (('all', all_of(flickr)), ('chosen', chosen_on), ('other', ~chosen_on))

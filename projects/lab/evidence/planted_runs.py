@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
 
-from mmvtr.engine.loop.earlier_runs import best_in
+from mmvtr.engine.loops.earlier_runs import best_in
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.append(str(ROOT / 'projects/lab'))  # modules that studies share

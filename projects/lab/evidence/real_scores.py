@@ -32,7 +32,7 @@ from judging.real_drift import drift
 from judging.real_graded import calibration
 from judging.real_sets import Case
 from judging.real_transforms import RAW, SHOWN, SOURCES, Setting, auto, settings_for, transformed
-from judging.transforms import reach
+from judging.transforms import score_gap
 from judging.words import KINDS
 from torch import Tensor
 
@@ -165,7 +165,7 @@ def figures(case: Case) -> dict[str, Any]:
         made = [auto(part, pairs=pairs) for part in case.parts]
         if all(x is not None for x in made):
             own = measured([x.scores for x in made], case.parts, drawn)
-            names = [x.transform and f'{x.transform} {x.options["reach"]:g}' for x in made]
+            names = [x.transform and f'{x.transform} {x.options["score_gap"]:g}' for x in made]
             found[name] = dict(
                 gains={key: gain(own[key], raw[key]) for key in raw},
                 chosen={str(x): names.count(x) for x in dict.fromkeys(names)},
@@ -180,7 +180,7 @@ def facts(case: Case) -> dict[str, Any]:
     return dict(
         queries=len({int(q) for part in case.parts for q in part.queries}),
         gallery=round(float(np.mean([x.shape[1] for x in scores]))),
-        reach=round(float(np.mean([reach(x) for x in scores])), 4),
+        score_gap=round(float(np.mean([score_gap(x) for x in scores])), 4),
         hubs=round(float(np.mean(skews)), 2),
     )
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Sequence
 import torch
 from torch import nn
 
-from mmvtr.engine.loop.evaluation import to_device
+from mmvtr.engine.loops.evaluation import to_device
 from mmvtr.structures import Levels
 from paper_figures.token_strips import Pair, Token
 

@@ -10,9 +10,9 @@ from mmengine.logging import MMLogger
 from torch import Tensor
 
 from mmvtr.apis import vectors
+from mmvtr.engine.hooks.query_queue import QueryQueueHook
+from mmvtr.engine.hooks.score_transforms import ScoreTransformHook
 from mmvtr.engine.hooks.study import FigureRequest, Study, picture
-from mmvtr.engine.transforms.query_queue import QueryQueueHook
-from mmvtr.engine.transforms.score_transforms import ScoreTransformHook
 from mmvtr.evaluation import RetrievalMetric, evaluate
 from mmvtr.functional.metrics.hubness import error_rates_by_mass, normalisation_error, relative_mass
 from mmvtr.functional.metrics.modality_gap import bias_gradient, modal_biases, modality_gap

@@ -14,11 +14,11 @@ from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
 from mmvtr.apis import as_tested
+from mmvtr.engine.hooks.score_transforms import TransformHook
 from mmvtr.engine.hooks.study import Study
-from mmvtr.engine.launch.testing import runner_of_test
-from mmvtr.engine.loop.evaluation import Evaluation
-from mmvtr.engine.loop.facts_of_run import trainings_in
-from mmvtr.engine.transforms.score_transforms import TransformHook
+from mmvtr.engine.loops.evaluation import Evaluation
+from mmvtr.engine.loops.facts_of_run import trainings_in
+from mmvtr.engine.testing import runner_of_test
 from mmvtr.utils import tool_folder
 
 _RUNS = itertools.count()

@@ -15,7 +15,7 @@ from mmengine.optim import OptimWrapper
 from mmengine.registry import init_default_scope
 from mmengine.runner import Runner
 
-from mmvtr.engine.transforms.query_queue import QueryQueueHook
+from mmvtr.engine.hooks.query_queue import QueryQueueHook
 from mmvtr.models.momentum import MomentumRetriever
 from rehearsal.expectations import check
 from rehearsal.judge import judge, scatter

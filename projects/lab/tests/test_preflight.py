@@ -13,11 +13,11 @@ from preflight import optimizer_in_words, selection
 
 from children import ROOT
 from miniatures import write_msrvtt
+from mmvtr.cli.values import Written
 from mmvtr.datasets import MSRVTTDataset
 from mmvtr.datasets.formats.msrvtt import SPLITS
 from mmvtr.registry import DATASETS
 from mmvtr.utils import load_config, register_all_modules
-from mmvtr.values import Written
 from simulation import footprint
 
 TINY = f"""

@@ -53,13 +53,13 @@ def test_weights_equal_the_formula(texts, target, progress, share, half, floor):
     assert found.positives is target.positives and found.counts is None
     pushed = [eta for eta, row in zip(etas, target.positives) for own in row if not own]
     assert logs['eta_negative'].item() == pytest.approx(sum(pushed) / len(pushed))
-    assert logs['spared_per_text'].item() == pytest.approx(sum(e < 0.5 for e in pushed) / 5)
+    assert logs['down_weighted_per_text'].item() == pytest.approx(sum(e < 0.5 for e in pushed) / 5)
 
 
 def test_as_a_floor_it_spares_nothing_of_a_sure_text(texts, target):
     words = dict(type='ImplicationSupervision', floor=0.0, specific=0.0)
     both = CombinedSupervision(
-        parts=dict(words=words, sigma=dict(type='SigmaSupervision', half=0.5)), spared_by='all'
+        parts=dict(words=words, sigma=dict(type='SigmaSupervision', half=0.5)), combine='max'
     )
     alone, _ = MODELS.build(words)({}, {}, target)
     found, logs = both(texts, {}, target)
@@ -73,7 +73,7 @@ def test_as_a_floor_it_spares_nothing_of_a_sure_text(texts, target):
 def test_counts_are_those_of_the_words(texts, target):
     words = dict(type='ImplicationSupervision')
     both = CombinedSupervision(
-        parts=dict(words=words, sigma=dict(type='SigmaSupervision')), spared_by='all'
+        parts=dict(words=words, sigma=dict(type='SigmaSupervision')), combine='max'
     )
     alone, _ = MODELS.build(words)({}, {}, target)
     found, _ = both(texts, {}, target)

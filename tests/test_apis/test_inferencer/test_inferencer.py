@@ -17,7 +17,7 @@ from mmvtr.apis import load_retriever, vectors
 from mmvtr.apis.inferencer import RankingSample, VideoRetrievalInferencer
 from mmvtr.apis.inferencer.predictions import draw_sheet
 from mmvtr.datasets.videos.video_io import BrokenVideoError
-from mmvtr.engine.transforms.query_queue import Queries
+from mmvtr.engine.hooks.query_queue import Queries
 from mmvtr.functional.transforms.dual_banks import dbsn
 from mmvtr.functional.transforms.score_transforms import inverted_softmax, nnn
 from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
@@ -111,10 +111,11 @@ def test_vectors_ask_and_are_asked(make):
         assert [x['query_id'] for x in predictions] == list('01234')
 
 
-def debiased(scores, bank, *, strictness=1.0, iterations=4):
+def debiased(scores, bank, *, marginal_penalty=1.0, iterations=4):
     """Of Sinkhorn, in the unit in which each column's bias is found alone."""
-    rows = sinkhorn(bank, temperature=0.1, strictness=strictness, iterations=iterations).rows
-    return scores + strictness * column_biases(bank, rows, temperature=0.1)
+    how = dict(temperature=0.1, marginal_penalty=marginal_penalty, iterations=iterations)
+    rows = sinkhorn(bank, **how).rows
+    return scores + marginal_penalty * column_biases(bank, rows, temperature=0.1)
 
 
 def centred(expected, scores):
@@ -141,9 +142,9 @@ def test_a_transform_adds_a_bias_that_the_bank_gives(make, tmp_path, name):
             raw = float(row[NAMES.index(hit['id'])])
             assert hit['raw_score'] == pytest.approx(raw, abs=1e-5)
             assert hit['score'] == pytest.approx(hit['raw_score'] + hit['bias'])
-    options = dict(transform='unbalanced_sinkhorn', temperature=0.1, strictness=0.5)
+    options = dict(transform='unbalanced_sinkhorn', temperature=0.1, marginal_penalty=0.5)
     find.set_gallery('clips', bank=bank, **options)
-    expected = centred(debiased(scores, scores[1:5], strictness=0.5, iterations=10), scores)
+    expected = centred(debiased(scores, scores[1:5], marginal_penalty=0.5, iterations=10), scores)
     assert_ranked(find(TEXTS, topk=5)['predictions'], expected, NAMES, topk=5)
     find.set_gallery('clips', bank=bank, transform='nnn', neighbours=2, alpha=0.6)
     expected = centred(nnn(scores, scores[1:5], neighbours=2, alpha=0.6), scores)
@@ -152,7 +153,8 @@ def test_a_transform_adds_a_bias_that_the_bank_gives(make, tmp_path, name):
     expected = dbsn(scores, scores[1:5], bank_gallery=scores[1:5, 1:5], temperature=0.1)
     expected = centred(expected, scores)
     assert_ranked(find(TEXTS, topk=5)['predictions'], expected, NAMES, topk=5)
-    find.set_gallery(TEXTS, kind='text', transform='inverted_softmax', bank=bank)
+    how = dict(transform='inverted_softmax', bank=bank, temperature='model')
+    find.set_gallery(TEXTS, kind='text', **how)
     temperature = model.temperature().item()
     expected = inverted_softmax(scores.t(), scores.t()[1:5], temperature=temperature)
     expected = centred(expected, scores.t())

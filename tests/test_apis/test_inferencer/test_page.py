@@ -9,7 +9,7 @@ from mmengine.config import Config
 
 from children import ROOT
 from mmvtr.apis import encode_texts, encode_videos, load_retriever
-from mmvtr.engine.transforms.query_queue import Queries
+from mmvtr.engine.hooks.query_queue import Queries
 from mmvtr.storage import write_plain
 
 PAGES = ('docs/inferencer.md', 'projects/gallery/docs/rows.md')

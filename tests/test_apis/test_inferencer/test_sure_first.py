@@ -8,7 +8,7 @@ from asked_clips import TEXTS, by_hand
 
 from mmvtr.apis.inferencer import transforms
 from mmvtr.datasets import CaptionImplication
-from mmvtr.engine.transforms.query_queue import Queries
+from mmvtr.engine.hooks.query_queue import Queries
 from mmvtr.functional import expected_truth, sure_first
 from mmvtr.storage import write_plain
 from mmvtr.structures import Embedding, take

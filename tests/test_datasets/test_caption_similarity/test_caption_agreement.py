@@ -212,11 +212,11 @@ def test_frequent_words_are_known_and_texts_without_any_say_nothing():
 @pytest.mark.parametrize(
     'wrong, message',
     [
-        (dict(dim=0), 'CaptionAgreement: dim must be at least 1, not 0'),
-        (dict(words=0), 'CaptionAgreement: words must be at least 1, not 0'),
-        (dict(prior=0.0), 'CaptionAgreement: prior must be positive, not 0.0'),
-        (dict(ridge=0.0), 'CaptionAgreement: ridge must be positive, not 0.0'),
-        (dict(canonical=-1.0), 'CaptionAgreement: canonical must be at least 0, not -1.0'),
+        (dict(dim=0), 'dim must be at least 1, not 0'),
+        (dict(words=0), 'words must be at least 1, not 0'),
+        (dict(prior=0.0), 'prior must be positive, not 0.0'),
+        (dict(ridge=0.0), 'ridge must be positive, not 0.0'),
+        (dict(canonical=-1.0), 'canonical must be at least 0, not -1.0'),
     ],
 )
 def test_bad_arguments(wrong, message):

@@ -173,10 +173,10 @@ def test_clips_of_one_caption_say_nothing():
 @pytest.mark.parametrize(
     'wrong, message',
     [
-        (dict(words=0), 'CaptionImplication: words must be at least 1, not 0'),
-        (dict(dim=0), 'CaptionImplication: dim must be at least 1, not 0'),
-        (dict(prior=0.0), 'CaptionImplication: prior must be positive, not 0.0'),
-        (dict(least=1.0), r'CaptionImplication: least must lie in \(0, 1\), not 1.0'),
+        (dict(words=0), 'words must be at least 1, not 0'),
+        (dict(dim=0), 'dim must be at least 1, not 0'),
+        (dict(prior=0.0), 'prior must be positive, not 0.0'),
+        (dict(least=1.0), r'least must lie in \(0, 1\), not 1.0'),
     ],
 )
 def test_bad_arguments(wrong, message):

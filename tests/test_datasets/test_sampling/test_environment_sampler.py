@@ -138,7 +138,7 @@ def test_samplers_that_order_otherwise_are_refused():
     ):
         with pytest.raises(ValueError, match='needs an EpochSampler with shuffle and round_up'):
             EnvironmentBatchSampler(sampler, 2)
-    with pytest.raises(ValueError, match='batch_size must be at least 1, got 0'):
+    with pytest.raises(ValueError, match='batch_size must be at least 1, not 0'):
         make(dataset, batch_size=0)
 
 

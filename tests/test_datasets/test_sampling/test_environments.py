@@ -151,7 +151,11 @@ def test_remove_as_many_at_random():
 @pytest.mark.parametrize(
     'type, kwargs, message',
     [
-        ('LengthSplit', dict(rule='halves'), "'adjusted' or 'equal', not 'halves'"),
+        (
+            'LengthSplit',
+            dict(rule='halves'),
+            "rule must be one of .*'adjusted', 'equal'.*, not 'halves'",
+        ),
         ('LengthSplit', dict(threshold='median'), "a number, not 'median'"),
         ('LengthSplit', dict(threshold=30, share=0.5), 'threshold=30 has no use beside'),
         ('LengthSplit', dict(threshold=30, rule='equal'), "no use beside rule='equal'"),
@@ -178,8 +182,8 @@ def test_what_cannot_be_assigned(type, kwargs, message):
         (dict(action=(9, 9)), r'no class \(9, 9\)'),
         (dict(test=Videos([3], [[(9, 9)]])), 'no class .verb, noun. is in both train and test'),
         (dict(test=Videos([3])), "video 'v0' has no actions"),
-        (dict(alpha=0), 'alpha must be at least 1, got 0'),
-        (dict(order='printed'), "'guard_first' or 'as_printed'"),
+        (dict(alpha=0), 'alpha must be at least 1, not 0'),
+        (dict(order='printed'), "order must be one of .*'guard_first', 'as_printed'"),
     ],
 )
 def test_what_cannot_be_removed(kwargs, message):

@@ -12,7 +12,7 @@ from children import run_tool
 from mmvtr.datasets import ConcatDataset, Halves, RepeatDataset, collate_retrieval
 from mmvtr.datasets.sampling.environments import half_of
 from mmvtr.engine.checks.set_checks import check_halves
-from mmvtr.models.supervisions.cross_fitted import CrossFittedBelief
+from mmvtr.models.supervisions.cross_fitted import CrossFittedTeachers
 from mmvtr.storage.weights import read_checkpoint
 from tests.test_datasets.test_video_text import Tiny
 
@@ -110,7 +110,7 @@ def check(tmp_path):
             torch.save(dict(state_dict={}, meta=meta), path)
         lines = []
         model = nn.Module()
-        model.belief = CrossFittedBelief(halves=paths)
+        model.teacher = CrossFittedTeachers(halves=paths)
         loader = SimpleNamespace(dataset=dataset)
         logger = SimpleNamespace(warning=lines.append)
         check_halves(SimpleNamespace(model=model, train_dataloader=loader, logger=logger))
@@ -165,14 +165,14 @@ def test_the_three_trainings(tmp_path, write_video):
     for k in (0, 1):
         code, printed = train(f'half{k}', f'{half}.keep={k}')
         assert code == 0, printed
-    belief = ['model.belief.type=CrossFittedBelief']
+    teacher = ['model.teacher.type=CrossFittedTeachers']
     files = [f'half{k}/best.pth' for k in (0, 1)]
-    code, printed = train('whole', *belief, f'model.belief.halves={",".join(files)}')
-    assert code == 0 and 'spared_share' in printed, printed
-    code, printed = train('wrong', *belief, f'model.belief.halves={",".join(files[::-1])}')
+    code, printed = train('whole', *teacher, f'model.teacher.halves={",".join(files)}')
+    assert code == 0 and 'down_weighted_share' in printed, printed
+    code, printed = train('wrong', *teacher, f'model.teacher.halves={",".join(files[::-1])}')
     assert code != 0 and 'which is half 1, not on half 0' in printed, printed
     again = ('--resume', 'whole/epoch_2.pth')
-    code, printed = train('again', *belief, f'model.belief.halves={",".join(files)}', more=again)
+    code, printed = train('again', *teacher, f'model.teacher.halves={",".join(files)}', more=again)
     assert code == 0, printed
     first, second = (
         read_checkpoint(tmp_path / work / 'epoch_3.pth')['state_dict']
@@ -184,8 +184,8 @@ def test_the_three_trainings(tmp_path, write_video):
     again = [
         'whole/epoch_3.pth',
         '--cfg-options',
-        *belief,
-        f'model.belief.halves={",".join(files)}',
+        *teacher,
+        f'model.teacher.halves={",".join(files)}',
     ]
     code, printed = run_tool(tmp_path, 'test.py', 'r.py', *again)
     assert code == 0, printed

@@ -134,7 +134,7 @@ def test_bad_arguments():
     for odd in (0, 1, 3):
         with pytest.raises(ValueError, match=f'batch_size must be even, got {odd}'):
             make(Clips(), batch_size=odd)
-    with pytest.raises(ValueError, match='window must be positive, got 0'):
+    with pytest.raises(ValueError, match='window must be positive, not 0'):
         make(Clips(), window=0)
     with pytest.raises(ValueError, match=r'needs an EpochSampler, not range\(0, 2\)'):
         SceneBatchSampler(range(2), 2)

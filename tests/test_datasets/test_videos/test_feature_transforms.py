@@ -106,5 +106,5 @@ def test_trimming():
     assert trim.transform(dict(features=features))['features'][:, 0].tolist() == [0, 2, 4, 7, 9]
     assert trim.transform(dict(features=features[:5]))['features'].shape == (5, 1)
     assert TrimFeatures(1).transform(dict(features=features))['features'].tolist() == [[0]]
-    with pytest.raises(ValueError, match='TrimFeatures: num_frames must be at least 1, not 0'):
+    with pytest.raises(ValueError, match='num_frames must be at least 1, not 0'):
         TrimFeatures(0)

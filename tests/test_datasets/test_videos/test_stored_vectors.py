@@ -103,7 +103,7 @@ def test_what_does_not_fit(stores):
         LoadVectors(dict(one=str(folder)), side='text').check([dict(video_id='v0')])
     for bad, message in (
         (dict(stores={}, side='text'), 'stores must be a dict of paths by name'),
-        (dict(stores=dict(a='b'), side='txt'), "side must be 'text' or 'video', not 'txt'"),
+        (dict(stores=dict(a='b'), side='txt'), "side must be one of .'text', 'video'., not 'txt'"),
     ):
         with pytest.raises(ValueError, match=message):
             TRANSFORMS.build(dict(type='mmvtr.LoadVectors', **bad))

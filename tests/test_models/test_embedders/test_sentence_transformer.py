@@ -12,7 +12,7 @@ import tiny_embedders  # noqa: E402
 from children import ROOT, run_tool  # noqa: E402
 from mmvtr import registry  # noqa: E402
 from mmvtr.datasets import TextBytes, collate_retrieval, read_frames  # noqa: E402
-from mmvtr.engine.launch.zero_shot import pretrained_parts, untrained_parts  # noqa: E402
+from mmvtr.engine.checks.zero_shot import pretrained_parts, untrained_parts  # noqa: E402
 from mmvtr.models import (  # noqa: E402
     SentenceTransformerEncoder,
     VideoTextDataPreprocessor,

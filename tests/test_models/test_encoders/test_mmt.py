@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from mmvtr.datasets import VideoTextDataset, collate_retrieval
-from mmvtr.engine.loop.evaluation import Encoded, Evaluation
-from mmvtr.engine.transforms.query_queue import QueryQueueHook
-from mmvtr.engine.transforms.score_transforms import SinkhornHook
+from mmvtr.engine.hooks.query_queue import QueryQueueHook
+from mmvtr.engine.hooks.score_transforms import SinkhornHook
+from mmvtr.engine.loops.evaluation import Encoded, Evaluation
 from mmvtr.functional.transforms.score_transforms import sinkhorn_scores
 from mmvtr.models import MMTEncoder
 from mmvtr.models.data_preprocessor import pad

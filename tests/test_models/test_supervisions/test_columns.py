@@ -109,16 +109,16 @@ def pair_weights(seed):
     return torch.rand(T, V, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-@pytest.mark.parametrize('rule', ['any', 'all', 'product'])
-def test_columns_are_spared_as_the_pairs_behind_them(levels, target, rule):
+@pytest.mark.parametrize('rule', ['min', 'max', 'product'])
+def test_columns_are_weighted_as_the_pairs_behind_them(levels, target, rule):
     """By what all other parts say together; hardness says nothing of them."""
     texts, videos = (side['global'].mean for side in levels)
     kinds = ('own', 'partner', 'reverse')
     one, other = dict(t2v=pair_weights(0), v2t=pair_weights(1)), pair_weights(2)
     parts = dict(a=Stored(weights=one), columns=ColumnSupervision(kinds=kinds))
     parts['b'] = Stored(weights=other, ambiguous=other > 0.8)
-    found, _ = CombinedSupervision(parts=parts, spared_by=rule)(*levels, target)
-    together = dict(any=torch.minimum, all=torch.maximum, product=torch.mul)[rule]
+    found, _ = CombinedSupervision(parts=parts, combine=rule)(*levels, target)
+    together = dict(min=torch.minimum, max=torch.maximum, product=torch.mul)[rule]
     both = {way: together(one[way], other.masked_fill(other > 0.8, 0.0)) for way in one}
     found = found._replace(weights=both, ambiguous=None)  # of which the loops know
     sides = (
@@ -135,9 +135,9 @@ def test_columns_are_spared_as_the_pairs_behind_them(levels, target, rule):
 @pytest.mark.parametrize(
     ('rule', 'weight', 'expected'),
     [
-        ('any', 0.0, lambda judged, all_of_them: 0.0 * judged),
-        ('all', 0.0, lambda judged, all_of_them: judged),
-        ('all', 1.0, lambda judged, all_of_them: all_of_them),
+        ('min', 0.0, lambda judged, all_of_them: 0.0 * judged),
+        ('max', 0.0, lambda judged, all_of_them: judged),
+        ('max', 1.0, lambda judged, all_of_them: all_of_them),
         ('product', 0.5, lambda judged, all_of_them: 0.5 * judged),
     ],
 )
@@ -146,7 +146,7 @@ def test_columns_that_a_guide_has_judged_are_judged_by_others_too(levels, rule, 
     known = Target(torch.eye(V).bool())
     guide = GuideSupervision(guide='scores', margin=0.4, columns=('own', 'partner', 'reverse'))
     parts = dict(guide=guide, stored=Stored(weights=torch.full((V, V), weight)))
-    found, _ = CombinedSupervision(parts=parts, spared_by=rule)(*sides, known)
+    found, _ = CombinedSupervision(parts=parts, combine=rule)(*sides, known)
     judged, _ = guide(*sides, known)
     unjudged, _ = ColumnSupervision(kinds=guide.kinds)(*sides, known)
     for way in ('t2v', 'v2t'):
@@ -180,15 +180,15 @@ def test_a_guide_leaves_the_pair_itself_in_the_reverse_columns(levels, target, r
 def test_a_direction_of_which_nothing_is_said_weighs_one(levels, target):
     one, other = pair_weights(0), pair_weights(1)
     for rule, t2v, v2t in (
-        ('any', one, other),
-        ('all', torch.ones_like(one), torch.ones_like(one)),
+        ('min', one, other),
+        ('max', torch.ones_like(one), torch.ones_like(one)),
         ('product', one, other),
     ):
         parts = dict(a=Stored(weights=dict(t2v=one)), b=Stored(weights=dict(v2t=other)))
-        found, _ = CombinedSupervision(parts=parts, spared_by=rule)(*levels, target)
+        found, _ = CombinedSupervision(parts=parts, combine=rule)(*levels, target)
         assert torch.equal(found.weights['t2v'], t2v) and torch.equal(found.weights['v2t'], v2t)
         parts['b'] = Stored(weights=dict(t2v=other))
-        found, _ = CombinedSupervision(parts=parts, spared_by=rule)(*levels, target)
+        found, _ = CombinedSupervision(parts=parts, combine=rule)(*levels, target)
         assert found.weights.keys() == {'t2v'}
 
 
@@ -267,7 +267,7 @@ def test_all_directions_of_sentence_transformers(shared, size):
         if parts:
             module = next(iter(parts.values()))
             if len(parts) > 1:
-                module = CombinedSupervision(parts=parts, spared_by='product')
+                module = CombinedSupervision(parts=parts, combine='product')
             target, _ = module(*sides, known)
         loss = ContrastiveLoss(direction='t2v')(CosineSimilarity()(*sides), target, 1 / scale)
         same_loss(golden, f'{size}.{case}', loss, leaves)
@@ -286,7 +286,7 @@ def test_a_self_mask_with_hardness_in_both_directions(shared, size):
         known = Target(torch.eye(len(scores)).bool())
         mask = GuideSupervision(guide='scores', rule='self', margin=delta, bar_of='anchor')
         module = CombinedSupervision(
-            parts=dict(mask=mask, hard=HardnessSupervision(alpha=alpha)), spared_by='product'
+            parts=dict(mask=mask, hard=HardnessSupervision(alpha=alpha)), combine='product'
         )
         for part in module.parts.values():
             part.similarity = Given(scores)
@@ -359,9 +359,7 @@ def test_columns_are_refused_beside_scores_that_are_no_cosines_of_their_levels(m
             return GuideSupervision(guide='scores', columns=('own',), levels=levels)
         columns = ColumnSupervision(levels=levels)
         parts = dict(hard=HardnessSupervision(), columns=columns)
-        return (
-            columns if make == 'columns' else CombinedSupervision(parts=parts, spared_by='product')
-        )
+        return columns if make == 'columns' else CombinedSupervision(parts=parts, combine='product')
 
     def check(similarity, reads, levels=('global',)):
         losses = dict(one=RankingLoss(), nce=ContrastiveLoss(reads=reads))

@@ -186,7 +186,7 @@ def test_hardness_of_what_a_self_mask_leaves(levels, target):
         mask=GuideSupervision(guide='scores', rule='self', margin=0.05),
         hardness=HardnessSupervision(alpha=2.0),
     )
-    both = CombinedSupervision(parts=parts, spared_by='product')
+    both = CombinedSupervision(parts=parts, combine='product')
     found, logs = both(*levels, target)
     scores = cosines(*(side['global'].mean for side in levels))
     mask, spared = weights_by(scores, target.positives, lambda g: g + 0.05)

@@ -41,7 +41,7 @@ def test_weights_and_counts_equal_the_formulas(target, progress, share):
         assert found.counts[t].item() == pytest.approx(right**-0.7)
         all_right += right
     assert logs['eta_negative'].item() == pytest.approx(sum(etas) / len(etas))
-    assert logs['spared_per_text'].item() == pytest.approx(spared / 4)
+    assert logs['down_weighted_per_text'].item() == pytest.approx(spared / 4)
     assert logs['right_per_text'].item() == pytest.approx(all_right / 4)
     assert not any('loss' in name for name in logs)
 
@@ -60,7 +60,7 @@ def test_empty_batch():
 
 
 def test_without_agreement():
-    with pytest.raises(ValueError, match=r"needs .*type='CaptionImplication'"):
+    with pytest.raises(ValueError, match=r"no agreement: add .*type='CaptionImplication'"):
         ImplicationSupervision()({}, {}, Target(torch.eye(2).bool()))
 
 

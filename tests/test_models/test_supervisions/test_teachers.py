@@ -502,7 +502,7 @@ def test_what_is_wrong_is_said():
         make_model(SUPERVISIONS['stored']())(inputs, samples, mode='loss')
     inputs, samples = make_batch()
     samples['video_vectors']['two'] = torch.zeros(V, 1, 4, dtype=torch.float64)
-    with pytest.raises(ValueError, match="'two': its texts have 5 numbers and its videos 4"):
+    with pytest.raises(ValueError, match="'two': texts have 5 numbers, videos 4"):
         make_model(SUPERVISIONS['stored']())(inputs, samples, mode='loss')
     model = make_model(SUPERVISIONS['stored']())
     model.supervision = None

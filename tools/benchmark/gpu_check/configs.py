@@ -103,7 +103,7 @@ def check(setting: Setting, path: Path) -> dict[str, Any]:
 
 def compared(cfg: Config, folder: str, device: torch.device) -> dict[str, Any]:
     """Compare a float32 step, a bfloat16 step and a test on the device with the CPU."""
-    from mmvtr.engine.launch.runner import ToolRunner
+    from mmvtr.engine.runner import ToolRunner
 
     cfg.train_dataloader.batch_size = PAIRS
     cfg.train_dataloader.dataset.indices = 3 * PAIRS

@@ -29,10 +29,11 @@ from typing import Any, Iterator, Optional
 from mmengine.config import Config
 from mmengine.fileio import dump
 
-from mmvtr.command_line import Parser, output_folder, tool
-from mmvtr.functional.transforms.transform_table import ADDITIVE, TRANSFORMS
+from mmvtr.cli import Parser, output_folder, tool
+from mmvtr.cli.transform_options import add_options, options_given
+from mmvtr.errors import UserError
+from mmvtr.functional.transforms.transform_table import ADDITIVE, TRANSFORMS, with_model
 from mmvtr.storage import write_atomically
-from mmvtr.transform_arguments import add_options, options_given
 from mmvtr.utils import load_config
 
 #: Number of videos whose windows are written at a time.
@@ -58,11 +59,11 @@ def parse_args() -> argparse.Namespace:
     )
     add('--bank', metavar='FILE', help='file of tools/export_bank.py')
     add(
-        '--chances',
+        '--probabilities',
         action='store_true',
         help='also find how surely each place of a list is right, from the pairs of the bank',
     )
-    add_options(parser, ADDITIVE)  # default temperature: the model's
+    add_options(parser, ADDITIVE)
     add(
         '--split',
         choices=['train', 'val', 'test'],
@@ -103,8 +104,8 @@ def check_options(args: argparse.Namespace) -> None:
         options_given(args, ())  # refuses every option
         if args.queries is not None or args.bank is not None:
             raise ValueError('--queries and --bank need a --transform')
-        if args.chances:
-            raise ValueError('--chances needs a --transform, whose bank has pairs')
+        if args.probabilities:
+            raise ValueError('--probabilities needs a --transform, whose bank has pairs')
         return
     options_given(args, [args.transform])
     args.queries = args.queries or ('bank' if args.bank else 'train_queue')
@@ -160,7 +161,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
     check_installed(args.to)  # first, as nothing else works without it
 
     from mmvtr import apis
-    from mmvtr.engine.transforms.stored_queries import pairs_of
+    from mmvtr.engine.hooks.stored_queries import pairs_of
     from mmvtr_gallery.stored_model import refuse_own_weights
 
     queries = read_queries(args, 'text') if args.transform else None
@@ -168,9 +169,13 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
         refuse_own_weights(cfg)
     model, _ = apis.load_retriever(cfg, args.checkpoint)
     apis.refuse_without_vectors(model)
-    notes = said_of(args, model, queries)
+    options = {}
+    if queries is not None:
+        options = options_given(args, [args.transform])[args.transform]
+        options = with_model(options, model.temperature().item())
+    notes = said_of(args, queries, options)
     bank = None if queries is None else apis.vectors(model, queries.levels)
-    seen, paired = None, args.transform == 'auto' or args.chances
+    seen, paired = None, args.transform == 'auto' or args.probabilities
     if queries is not None and (paired or TRANSFORMS[args.transform].reads_items):
         videos = read_queries(args, 'video')
         seen = apis.vectors(model, videos.levels)
@@ -204,12 +209,12 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
                 bank,
                 items=seen,
                 transform=args.transform,
-                **options_given(args, [args.transform])[args.transform],
+                **options,
                 sample=count,
                 device=model.data_preprocessor.device,
                 fewer=True,  # reported at the end
                 paired=paired,
-                chances=args.chances,
+                probabilities=args.probabilities,
             )
         if args.calibration is not None:
             store.calibrate(args.calibration)
@@ -283,7 +288,7 @@ def keep_config(args: argparse.Namespace, cfg: Config, store: Any) -> None:
 def encoded(args: argparse.Namespace, cfg: Config, model: Any) -> tuple[dict, Iterator[dict]]:
     """Return the source of the vectors, and the rows to add: the videos of a split."""
     from mmvtr import apis
-    from mmvtr.engine.launch.launching import check_datasets
+    from mmvtr.engine.launching import check_datasets
 
     name = f'{args.split}_dataloader'
     loader = cfg[name] = apis.as_tested(cfg, args.split)
@@ -338,9 +343,9 @@ def stored(args: argparse.Namespace, model: Any) -> tuple[dict, Iterator[dict]]:
 
 def read_queries(args: argparse.Namespace, kind: str) -> Any:
     """Return the bank's texts or videos; raise ValueError if its source is missing."""
-    from mmvtr.engine.loop.checkpoint import read_checkpoint
-    from mmvtr.engine.transforms.query_queue import Queries
-    from mmvtr.engine.transforms.stored_queries import read_bank
+    from mmvtr.engine.hooks.query_queue import Queries
+    from mmvtr.engine.hooks.stored_queries import read_bank
+    from mmvtr.storage.weights import read_checkpoint
 
     if args.queries == 'bank':
         return read_bank(args.bank)[kind]
@@ -348,7 +353,7 @@ def read_queries(args: argparse.Namespace, kind: str) -> Any:
         raise ValueError('without a checkpoint there is no train queue: give --bank FILE')
     state = read_checkpoint(args.checkpoint).get('query_queue', {}).get(kind)
     if state is None:
-        raise RuntimeError(
+        raise UserError(
             f"{args.checkpoint} holds no 'query_queue' of {kind}s: train with the QueryQueueHook, "
             'or write a bank (tools/export_bank.py) and give --bank FILE'
         )
@@ -380,22 +385,22 @@ def replacing(where: Any, dim: int, about: dict[str, Any]) -> Iterator[Any]:
         yield store
 
 
-def said_of(args: argparse.Namespace, model: Any, queries: Optional[Any]) -> dict[str, Any]:
+def said_of(
+    args: argparse.Namespace, queries: Optional[Any], options: dict[str, Any]
+) -> dict[str, Any]:
     """Return the transform and the options that the gallery records with its biases."""
     import torch
 
     from mmvtr import apis
 
-    own = model.temperature().detach().item()
     if queries is None:
-        return dict(transform=None, temperature=own)  # the default of a later refit
-    given = options_given(args, [args.transform])[args.transform]
+        return dict(transform=None)
     notes = dict(
         transform=args.transform,
         queries=args.queries if args.bank is None else str(Path(args.bank).resolve()),
         num_queries=len(queries.index),
         distinct_queries=queries.distinct,
-        **{'temperature': own, **given},
+        **options,
     )
     sigmas = apis.sigmas(queries.levels)
     if sigmas is not None:  # reference distribution for the sigma of a later query
@@ -407,14 +412,18 @@ def said_of(args: argparse.Namespace, model: Any, queries: Optional[Any]) -> dic
 def describe(about: dict[str, Any]) -> str:
     if about['transform'] is None:
         return 'raw scores'
-    temperature = about['temperature']
-    if about['transform'] == 'auto':
-        temperature = 'as chosen'
-    told = temperature if isinstance(temperature, str) else f'{temperature:.4g}'
-    return (
+    known = dict(temperature='as chosen')
+    if about['transform'] != 'auto':
+        known = TRANSFORMS[about['transform']].options
+    said = (
         f'{about["transform"]} with {about["num_queries"]} texts ({about["distinct_queries"]} '
-        f'distinct) of {about["queries"]}, temperature {told}'
+        f'distinct) of {about["queries"]}'
     )
+    if 'temperature' not in known:
+        return said
+    temperature = about.get('temperature', known['temperature'])
+    at = temperature if isinstance(temperature, str) else f'{temperature:.4g}'
+    return f'{said}, temperature {at}'
 
 
 if __name__ == '__main__':

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 
-from mmvtr.command_line import Parser, output_folder, tool
+from mmvtr.cli import Parser, output_folder, tool
 from mmvtr.utils import load_config
 
 

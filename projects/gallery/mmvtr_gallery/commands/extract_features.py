@@ -31,7 +31,7 @@ from typing import Any, Iterator, Sequence
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, count, output_folder, tool
+from mmvtr.cli import Parser, count, output_folder, tool
 from mmvtr.utils import load_config
 
 
@@ -159,7 +159,7 @@ def main() -> None:
     cfg = load_config(args.config, args.cfg_options)
     kind = 'text' if args.texts else 'video'
 
-    from mmvtr.progress import show_progress
+    from mmvtr.cli.progress import show_progress
 
     model = build_model(cfg, args, share.device)
     datasets = build_datasets(cfg, kind)
@@ -192,7 +192,7 @@ def extract_rows(args: argparse.Namespace) -> None:
     if args.texts:
         raise SystemExit('error: --format parquet has rows of videos: --texts needs npy or hdf5')
     cfg = load_config(args.config, args.cfg_options)
-    from mmvtr.progress import show_progress
+    from mmvtr.cli.progress import show_progress
     from mmvtr_gallery.extraction.engines import run_here, run_on_ray
     from mmvtr_gallery.extraction.extractor import Extractor
     from mmvtr_gallery.extraction.parts import Parts
@@ -242,7 +242,7 @@ def videos_of(cfg: Config) -> list[dict[str, Any]]:
 def build_model(cfg: Config, args: argparse.Namespace, device: str) -> Any:
     """Return the config's model; refuse a random requested tower without --random-weights."""
     from mmvtr.apis import load_retriever
-    from mmvtr.engine.launch.zero_shot import admit_random, refuse_random
+    from mmvtr.engine.checks.zero_shot import admit_random, refuse_random
 
     if args.random_weights:
         admit_random(cfg.model)
@@ -257,7 +257,7 @@ def build_datasets(cfg: Config, kind: str) -> list[Any]:
 
     Items of the other kind are not loaded: extracting texts needs no video files.
     """
-    from mmvtr.engine.launch.launching import LOADERS, check_datasets
+    from mmvtr.engine.launching import LOADERS, check_datasets
 
     pipelines = {'video_pipeline': [], 'text_pipeline': []}
     own = f'{kind}_pipeline'

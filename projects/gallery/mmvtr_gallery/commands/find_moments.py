@@ -15,7 +15,7 @@ from typing import Any, Sequence
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, count, query, tool
+from mmvtr.cli import Parser, count, query, tool
 from mmvtr.utils import load_config
 
 
@@ -61,7 +61,7 @@ def find(args: argparse.Namespace, cfg: Config) -> None:
 
     from mmvtr import apis
     from mmvtr.engine.hooks.moments_hook import find_moments, refuse_without_frames
-    from mmvtr.engine.loop.evaluation import to_device
+    from mmvtr.engine.loops.evaluation import to_device
     from mmvtr.registry import DATASETS
     from mmvtr_gallery.stored_model import decode_here
 

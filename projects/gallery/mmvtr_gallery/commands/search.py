@@ -22,9 +22,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Optional
 
-from mmvtr.command_line import Parser, check_files, query, setting, tool
+from mmvtr.cli import Parser, check_files, query, setting, tool
+from mmvtr.cli.transform_options import add_options, numbers_given
 from mmvtr.functional.transforms.transform_table import OF_QUERIES
-from mmvtr.transform_arguments import add_options, numbers_given
 
 #: Line printed between hits that meet the minimum precision and the others.
 BELOW = '        below this, probably nothing here'
@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> None:
             opened.enter_context(moments)
         wanted = as_typed(args.filter, store.types)
         if args.min_precision is not None:
-            if args.raw or wanted or store.list_chances is None:
+            if args.raw or wanted or store.topk_probabilities is None:
                 store.threshold(args.min_precision)  # refuses, before a model is built in vain
         if args.add or args.texts or bank or known:
             from mmvtr import apis
@@ -153,10 +153,10 @@ def run(args: argparse.Namespace) -> None:
             if store.debiaser is not None and not args.raw and len(asked) > 1:
                 if again := store.debiaser.asked_before(asked):
                     print(f'note: {again}')
-            listed = store.list_chances is not None and not (args.raw or wanted)
-            # Search as deep as the chances need, so that ties and approximate scores keep their
+            listed = store.topk_probabilities is not None and not (args.raw or wanted)
+            # Search as deep as the probabilities need: ties and approximate scores keep their
             # order.
-            deep = max(args.k, store.list_chances.depth) if listed else args.k
+            deep = max(args.k, store.topk_probabilities.depth) if listed else args.k
             found = store.search(asked, deep, transform=not args.raw, filter=wanted)
             for text, query, hits in zip(args.texts, asked, found):
                 print(text)

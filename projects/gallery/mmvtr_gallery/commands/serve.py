@@ -2,7 +2,7 @@
 
     mmvtr serve DIR                       # of mmvtr export_index; then open the page
     mmvtr serve DIR --text-model sentence-transformers:NAME     # a store of your own vectors
-    mmvtr serve --demo                    # a planted gallery, made in about a minute
+    mmvtr serve --demo                    # a planted gallery, made in two minutes
     mmvtr serve DIR --token-file FILE --library VIDEOS     # may be changed, too
 
 Only requests from this machine are answered unless --host says otherwise; then everybody who
@@ -21,7 +21,7 @@ import webbrowser
 from pathlib import Path
 from typing import Any, Optional
 
-from mmvtr.command_line import Parser, tool
+from mmvtr.cli import Parser, tool
 
 LOOPBACK = ('localhost', '127.0.0.1', '::1')
 

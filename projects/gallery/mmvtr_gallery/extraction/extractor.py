@@ -29,7 +29,7 @@ from mmvtr.apis import fingerprint, load_retriever, refuse_without_vectors, vect
 from mmvtr.datasets import VideoTextDataset, collate_retrieval
 from mmvtr.datasets.annotation_values import Place, name_of
 from mmvtr.datasets.tables.rows import times_in
-from mmvtr.engine.loop.evaluation import encode_batch
+from mmvtr.engine.loops.evaluation import encode_batch
 
 FLOATS = pa.list_(pa.float32())
 #: Schema of a table of rows.

@@ -10,6 +10,7 @@ from typing import Iterable, Iterator, Union
 import pyarrow as pa
 from pyarrow import parquet
 
+from mmvtr.errors import UserError
 from mmvtr.storage.atomic import leftovers, this_process, write_atomically
 
 
@@ -58,7 +59,7 @@ class Parts:
             try:
                 yield parquet.read_table(path, columns=None if columns is None else list(columns))
             except (pa.ArrowException, OSError) as error:
-                raise RuntimeError(
+                raise UserError(
                     f'{path} is damaged: remove it, to make its rows again ({str(error)[:200]})'
                 ) from error
 

@@ -87,6 +87,7 @@ class Answer(NamedTuple):
             requested.
         threshold_p_match: P(match) at the threshold.
         windows: best window of each hit; None: it has none, or the gallery has none at all.
+        note: why P(match) may be too high, or no threshold is there; None: nothing to say.
     """
 
     hits: list[Hit]
@@ -97,6 +98,7 @@ class Answer(NamedTuple):
     threshold: Optional[float] = None
     threshold_p_match: Optional[float] = None
     windows: Sequence[Optional[BestWindow]] = ()
+    note: Optional[str] = None
 
 
 class NewItem(NamedTuple):

@@ -182,6 +182,7 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
                 compare=body.compare,
                 calibrated=not like,
                 min_precision=body.min_precision,
+                unless_shifted=body.unless_shifted,
                 by_moments=body.rank_by == 'moments',
                 asker=asker,
             )
@@ -316,6 +317,7 @@ def _told(gallery: Gallery, found: Answer, query: Asked, began: float) -> Found:
         wider_than=share,
         threshold=found.threshold,
         threshold_p_match=found.threshold_p_match,
+        note=found.note,
         count=found.count,
         ms=round(1000 * (time.perf_counter() - began), 2),
     )
@@ -323,9 +325,9 @@ def _told(gallery: Gallery, found: Answer, query: Asked, began: float) -> Found:
 
 def _calibration_told(store: Any) -> Optional[dict[str, Any]]:
     """Return what ``/health`` reports about P(match); None: no calibration."""
-    chances = store.list_chances
-    if chances is not None:
-        return dict(method='lists', debiased=True, items=chances.items or None)
+    probabilities = store.topk_probabilities
+    if probabilities is not None:
+        return dict(method='lists', debiased=True, items=probabilities.items or None)
     fit = store.calibration
     return None if fit is None else dict(method=fit.method, debiased=fit.debiased)
 
@@ -411,11 +413,15 @@ def _add_changes(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
 
     @app.get('/drift', **options)
     def drift() -> dict[str, Any]:
-        """Report whether the served queries call for a refit; nulls if unknown; needs the token."""
-        found = gallery.drift()
-        if found is None:
-            return dict(now=None, then=None, queries=None, refit=None, sentence=None)
-        return dict(found._asdict(), refit=found.refit, sentence=str(found))
+        """Report whether the served queries call for a refit, and are like those of the
+        calibration; nulls if unknown; needs the token."""
+        found, shift = gallery.drift(), gallery.shift()
+        said = dict(now=None, then=None, queries=None, refit=None, sentence=None)
+        if found is not None:
+            said = dict(found._asdict(), refit=found.refit, sentence=str(found))
+        if shift is None:
+            return dict(said, shifted=None, shift=None)
+        return dict(said, shifted=shift.noticed, shift=str(shift))
 
     @app.post('/undo', **options)
     def undo(body: Annotated[Undo, JsonBody()] = Undo()) -> dict[str, Any]:

@@ -7,10 +7,12 @@ from collections import deque
 from concurrent.futures import Future
 from typing import Any, Callable, NamedTuple, Sequence, TypeVar
 
+from mmvtr.errors import UserError
+
 Made = TypeVar('Made')
 
 
-class Busy(RuntimeError):
+class Busy(UserError):
     """The queue is too long to be answered in time."""
 
 

@@ -105,6 +105,11 @@ class _Asked(Body):
         lt=1,
         description='also tell from which score on this share matches, of texts and vectors',
     )
+    unless_shifted: bool = Field(
+        False,
+        description='no P(match) and no threshold where /drift has last found that the served '
+        'queries are not like those of the calibration',
+    )
     rank_by: Literal['items', 'moments'] = Field(
         'items',
         description='moments: rank by the best window of each item (galleries with windows)',
@@ -299,8 +304,8 @@ class Hit(BaseModel):
     )
     p_match: Optional[float] = Field(
         None,
-        description='probability of a match with the text or vector; if the gallery has list '
-        'chances, probability that this place is right; null: not calibrated',
+        description='probability of a match with the text or vector; if the gallery has top-k '
+        'probabilities, that this place is right; null: not calibrated',
     )
     sigma: Optional[float] = Field(description='of models with probabilistic heads')
     start: Optional[float]
@@ -340,5 +345,8 @@ class Found(BaseModel):
         'on min_precision is reached; null: by none, or the places say it (threshold_p_match)',
     )
     threshold_p_match: Optional[float] = Field(None, description='P(match) at the threshold')
+    note: Optional[str] = Field(
+        None, description='why P(match) may be too high, or why there is no threshold'
+    )
     count: int = Field(description='items of the gallery')
     ms: float = Field(description='milliseconds that it took')

@@ -10,7 +10,7 @@ from typing import Any, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
-from mmvtr.arrays import ListChances
+from mmvtr.arrays import Shift, TopKProbabilities
 from mmvtr.datasets.videos.video_files import BrokenVideoError
 from mmvtr.functional.transforms.transform_table import OF_QUERIES, TRANSFORMS
 from mmvtr.storage.lock import FolderInUse
@@ -31,7 +31,7 @@ from mmvtr_gallery.serving.moment_search import Frames, Moment
 from mmvtr_gallery.serving.overview import Overview
 from mmvtr_gallery.serving.sampling import Client, Sampler, cleaned
 from mmvtr_gallery.store import GalleryStore, Hit, Item, open_store
-from mmvtr_gallery.store.drift import Drift, drift_of
+from mmvtr_gallery.store.drift import Drift, drift_of, served_shift
 from mmvtr_gallery.store.moments import BestWindow, MomentHit, MomentStore
 from mmvtr_gallery.store.windowing import NOT_NOTED
 from mmvtr_gallery.stored_model import load_stored_retriever, names_model
@@ -86,6 +86,8 @@ class Gallery(Changes):
         self.overview = Overview(lambda: self.store)
         self._changes = threading.Lock()
         self._drift: Optional[Drift] = None
+        #: What :meth:`shift` has last found.
+        self._shift: Optional[Shift] = None
         self.thread = ModelThread(encoder.texts)
 
     @classmethod
@@ -199,7 +201,7 @@ class Gallery(Changes):
         if store.raw_calibration:
             said.append(
                 'no P(match): the calibration is for raw scores, and biases rank the gallery '
-                '(refit with chances, or calibrate anew)'
+                '(refit with probabilities, or calibrate anew)'
             )
         if self.moments is not None and not self.moments.alike:
             said.append('videos and their windows have biases of different refits: re-fit both')
@@ -256,6 +258,7 @@ class Gallery(Changes):
         compare: bool,
         calibrated: bool = False,
         min_precision: Optional[float] = None,
+        unless_shifted: bool = False,
         by_moments: bool = False,
         asker: Optional[Client] = None,
     ) -> list[Answer]:
@@ -268,8 +271,10 @@ class Gallery(Changes):
             transform: rank with biases, if the gallery has any.
             compare: also return their ranks in the other ranking.
             calibrated: also return P(match), which is calibrated on texts; with biases, without a
-                filter and if the store has list chances, the probability that the place is right.
+                filter and if the store has top-k probabilities, that the place is right.
             min_precision: in (0, 1), also return its threshold.
+            unless_shifted: no P(match) and no threshold where :meth:`shift` has last found that
+                the served queries are not like those of the calibration.
             by_moments: rank items by their best windows, so that items without any are not found;
                 scores and biases are then the windows', and have no P(match).
             asker: the client, whose queries may enter the sample of served queries by the rules of
@@ -290,28 +295,35 @@ class Gallery(Changes):
         k = min(k or HITS, count)
         ranking = moments if by_moments else None
         transform = transform and (moments.windows if by_moments else store).debiaser is not None
-        chances = None if filter or by_moments or not transform else store.list_chances
-        # Search as deep as the chances need, so that ties and approximate scores keep their order.
-        deep = max(k, chances.depth) if chances is not None and calibrated else k
+        listed = None if filter or by_moments or not transform else store.topk_probabilities
+        # Search as deep as the probabilities need: ties and approximate scores keep their order.
+        deep = max(k, listed.depth) if listed is not None and calibrated else k
         found = self._ranked(vectors, deep, filter, transform, ranking)
         others = None
         if compare:
             others = self._ranked(vectors, max(k, DEPTH), filter, not transform, ranking)
-        limits = _limits(store, chances, min_precision)
+        notes = []
+        if calibrated and listed is not None and self._shift is not None and self._shift.noticed:
+            notes.append(str(self._shift))
+        if notes and unless_shifted:
+            calibrated, min_precision = False, None
+        least, at, lacking = _limits(store, listed, min_precision)
+        note = '; '.join([*notes, *lacking]) or None
         answers = []
-        for row, (query, listed) in enumerate(zip(queries, found)):
-            hits, vector, p_match = listed[:k], vectors[row : row + 1], None
+        for row, (query, every) in enumerate(zip(queries, found)):
+            hits, vector, p_match = every[:k], vectors[row : row + 1], None
             windows = [] if moments is None else _best_windows(moments, vector, hits, transform)
             hits = [_as_hit(hit) for hit in hits]
             if asker is not None:
                 self._sampler.offer(store, query.vector, query.text, asker)
             if calibrated and not by_moments:
-                p_match = store.p_match(hits, deep=None if chances is None else listed)
+                p_match = store.p_match(hits, deep=None if listed is None else every)
             moved = None
             if others is not None:
                 ranks = {hit.item.id: rank for rank, hit in enumerate(others[row], 1)}
                 moved = [ranks.get(hit.item.id) for hit in hits]
-            answers.append(Answer(hits, transform, moved, count, p_match, *limits, windows))
+            told = p_match, least, at, windows, note
+            answers.append(Answer(hits, transform, moved, count, *told))
         return answers
 
     def _ranked(
@@ -333,9 +345,14 @@ class Gallery(Changes):
         self._drift = drift_of(self.store)
         return self._drift
 
+    def shift(self) -> Optional[Shift]:
+        """Return whether served queries are like those of the calibration; None if unknown."""
+        self._shift = served_shift(self.store)
+        return self._shift
+
     def gauges(self) -> dict[str, tuple[str, Optional[float]]]:
         """Return current figures by name, each with its description; None: not known."""
-        sample, drift = self.store.online, self._drift
+        sample, drift, shift = self.store.online, self._drift, self._shift
         return dict(
             items=('Items of the gallery.', self.store.count()),
             waiting_texts=('Texts that wait for the model.', self.thread.waiting),
@@ -357,6 +374,10 @@ class Gallery(Changes):
             refit_suggested=(
                 '1 where /drift has last suggested a refit.',
                 None if drift is None else drift.refit,
+            ),
+            queries_not_like_bank=(
+                '1 where /drift has last found that P(match) may be too high.',
+                None if shift is None else shift.noticed,
             ),
         )
 
@@ -403,17 +424,21 @@ def _of_width(name: str, store: GalleryStore) -> Embed:
 
 
 def _limits(
-    store: GalleryStore, chances: Optional[ListChances], min_precision: Optional[float]
-) -> tuple[Optional[float], Optional[float]]:
-    """Return the score from which a precision is reached, and P(match) there; None: none does."""
+    store: GalleryStore, listed: Optional[TopKProbabilities], min_precision: Optional[float]
+) -> tuple[Optional[float], Optional[float], list[str]]:
+    """Return the score from which a precision is reached, P(match) there, and why there is none."""
     if min_precision is None:
-        return None, None
-    if chances is not None:
-        return None, _finite(chances.threshold(min_precision))
-    if store.calibration is None and store.list_chances is not None:
-        return None, None  # they are of lists with biases of the whole gallery
+        return None, None, []
+    if listed is not None:
+        answers = listed.answers(min_precision)
+        at = _finite(answers.threshold)
+        return None, at, [] if at is not None else [str(answers)]
+    if store.calibration is None and store.topk_probabilities is not None:
+        return None, None, []  # they are of lists with biases of the whole gallery
     least = _finite(store.threshold(min_precision))
-    return least, None if least is None else store.p_match_of(least)
+    if least is None:
+        return None, None, [f'no score has precision {min_precision:g}']
+    return least, store.p_match_of(least), []
 
 
 def _windows_of(

@@ -16,7 +16,7 @@ from torch import nn
 from mmvtr import apis
 from mmvtr.datasets.videos.video_files import pictures_span
 from mmvtr.engine.hooks.moments_hook import matches_of
-from mmvtr.engine.loop.evaluation import Encoded
+from mmvtr.engine.loops.evaluation import Encoded
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
 from mmvtr.structures import Levels
 from mmvtr_gallery.store import Item

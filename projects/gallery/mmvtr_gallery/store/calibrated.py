@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Optional, Sequence
 
 import torch
 
-from mmvtr.arrays import ListChances
+from mmvtr.arrays import Shift, TopKProbabilities
 from mmvtr.functional.uncertainty.calibration import Calibration
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ class Calibrated(ABC):
         return now is not None and self.debiaser is not None and not now['debiased']
 
     @property
-    def list_chances(self) -> Optional[ListChances]:
-        """Return the calibration of list places; None: a refit with ``chances`` computes it."""
+    def topk_probabilities(self) -> Optional[TopKProbabilities]:
+        """Return the calibration of list places; None: a refit computes it (``probabilities``)."""
         debiaser = self.debiaser
         return None if debiaser is None else debiaser.calibration_
 
@@ -63,24 +63,24 @@ class Calibrated(ABC):
     ) -> Optional[list[float]]:
         """Return P(match) of hits, in [0, 1]; None without a calibration.
 
-        If :attr:`list_chances` are known and the query is given, it is the probability that this
-        place of its list (over the whole gallery, with biases) is the right one; otherwise that of
-        the hit's score, whatever it was ranked by.  A calibration that was fitted for a number of
-        candidates is adjusted to the store's size.
+        If :attr:`topk_probabilities` are known and the query is given, it is the probability that
+        this place of its list (over the whole gallery, with biases) is the right one; otherwise
+        that of the hit's score, whatever it was ranked by.  A calibration that was fitted for a
+        number of candidates is adjusted to the store's size.
 
         Args:
             hits: hits of one query.
             query: float [D] or [1, D], the query that found them in a search with biases and no
                 filter.
-            deep: the first ``list_chances.depth`` hits of that search, in place of the query, which
-                is searched with again otherwise.
+            deep: the first ``topk_probabilities.depth`` hits of that search, in place of the query,
+                which is searched with again otherwise.
 
         Raises:
             ValueError: the hits are not the first ones of the query's list.
         """
-        chances, fit = self.list_chances, self.calibration
-        if chances is not None and (query is not None or deep is not None):
-            return self._of_list(chances, hits, query, deep)
+        probabilities, fit = self.topk_probabilities, self.calibration
+        if probabilities is not None and (query is not None or deep is not None):
+            return self._of_list(probabilities, hits, query, deep)
         if fit is None:
             return None
         scores = torch.tensor([calibrated_score(fit, hit) for hit in hits], dtype=torch.float64)
@@ -88,20 +88,20 @@ class Calibrated(ABC):
 
     def _of_list(
         self,
-        chances: ListChances,
+        probabilities: TopKProbabilities,
         hits: Sequence[Hit],
         query: Any,
         deep: Optional[Sequence[Hit]] = None,
     ) -> list[float]:
         if deep is None:
             row = torch.as_tensor(query).reshape(1, -1)
-            deep = self.search(row, max(chances.depth, len(hits)), record=False)[0]
+            deep = self.search(row, max(probabilities.depth, len(hits)), record=False)[0]
         ranked = torch.tensor([[hit.score for hit in deep]], dtype=torch.float64)
         near = [abs(x.score - y.score) < 1e-4 for x, y in zip(hits, deep)]
         if len(deep) < len(hits) or not all(near):  # tied scores may come in another order
             raise ValueError('the hits are not the first of a search with biases and no filter')
-        sums = (ranked[:, : chances.depth or None] / chances.temperature).logsumexp(1)
-        return chances.places(ranked, sums)[0][0, : len(hits)].tolist()
+        sums = (ranked[:, : probabilities.depth or None] / probabilities.temperature).logsumexp(1)
+        return probabilities.places(ranked, sums)[0][0, : len(hits)].tolist()
 
     def p_match_of(self, score: float) -> Optional[float]:
         """Return P(match) of a score on the calibration's scale; None without a calibration."""
@@ -130,20 +130,28 @@ class Calibrated(ABC):
             )
         return fit.threshold(precision, candidates=self.count())
 
-    def accepted(self, hits: Sequence[Hit], precision: float, query: Any = None) -> list[Hit]:
+    def accepted(
+        self,
+        hits: Sequence[Hit],
+        precision: float,
+        query: Any = None,
+        *,
+        shift: Optional[Shift] = None,
+    ) -> list[Hit]:
         """Return the hits up to the last one that reaches :meth:`threshold`.
 
         If they are ranked by the calibrated scores, all of them reach it; otherwise some may not.
-        With :attr:`list_chances` and the query, the threshold is the probability that
-        :meth:`mmvtr.arrays.ListChances.threshold` requires of a first place.
+        With :attr:`topk_probabilities` and the query, the threshold is the probability that
+        :meth:`mmvtr.arrays.TopKProbabilities.threshold` requires of a first place; it is refused if
+        the served queries are not like the bank's (``shift``, :func:`.drift.served_shift`).
 
         Raises:
             ValueError: see :meth:`threshold` and :meth:`p_match`.
         """
-        chances = self.list_chances
-        if chances is not None and query is not None:
-            lowest = chances.threshold(precision)
-            right = [x >= lowest for x in self._of_list(chances, hits, query)]
+        probabilities = self.topk_probabilities
+        if probabilities is not None and query is not None:
+            lowest = probabilities.threshold(precision, shift=shift)
+            right = [x >= lowest for x in self._of_list(probabilities, hits, query)]
             return list(hits[: len(right) - right[::-1].index(True)]) if any(right) else []
         least, fit = self.threshold(precision), self.calibration
         good = [rank for rank, hit in enumerate(hits, 1) if calibrated_score(fit, hit) >= least]
@@ -194,7 +202,7 @@ def check_calibration(calibration: Any, *, biased: bool) -> None:
     if biased and not calibration.debiased:
         raise ValueError(
             'the calibration is for raw scores, but biases rank the gallery: fit one to scores '
-            'with them (debiased=True), or refit with pairs and chances=True'
+            'with them (debiased=True), or refit with pairs and probabilities=True'
         )
 
 

@@ -1,11 +1,13 @@
-"""Detect that served queries have drifted from those that gave a gallery its biases."""
+"""Detect that served queries have drifted from those that gave a gallery its biases and P."""
 
 from __future__ import annotations
 
 from typing import NamedTuple, Optional
 
 import numpy as np
+import torch
 
+from mmvtr.arrays.shift import DEPTH, LEAST, MOST, Shift, figures, shift_of
 from mmvtr.functional.similarities.distinct import distinct_rows
 from mmvtr_gallery.store.protocol import GalleryStore
 
@@ -83,3 +85,36 @@ def _share(store: GalleryStore, queries: np.ndarray, there: int) -> float:
     names = [hit.item.id for found in hits for hit in found]
     counts = np.sort(np.unique(names, return_counts=True)[1])
     return float(counts[-max(1, there // 100) :].sum() / len(names))
+
+
+def served_shift(store: GalleryStore, *, seed: int = 0) -> Optional[Shift]:
+    """Hold the sample of served queries against the texts that P(right) was calibrated on.
+
+    Args:
+        store: one that keeps a sample of served queries, open for writing.
+        seed: seed for drawing queries.
+
+    Returns:
+        None if there are no top-k probabilities, no sample, fewer than ten items, or fewer than 100
+        different queries.
+    """
+    probabilities, sample = store.topk_probabilities, store.online
+    if probabilities is None or probabilities.asked is None or sample is None:
+        return None
+    there = store.count() - len(store.quarantined)
+    served = sample.queries()
+    served = served[distinct_rows(served)]
+    if there < DEPTH or len(served) < LEAST:
+        return None
+    order = np.random.default_rng(seed).permutation(len(served))[:MOST]
+    bank = store.debiaser.bank_.texts[probabilities.asked.rows].numpy()
+    known = probabilities.asked.figures(_raw_scores(store, bank), there)
+    return shift_of(
+        torch.from_numpy(served[order]), figures(_raw_scores(store, served[order])), known
+    )
+
+
+def _raw_scores(store: GalleryStore, queries: np.ndarray) -> torch.Tensor:
+    """Return the best raw scores of queries, float64 [Q, DEPTH]."""
+    found = store.search(queries, DEPTH, transform=False, record=False)
+    return torch.tensor([[hit.raw for hit in hits] for hits in found], dtype=torch.float64)

@@ -12,7 +12,7 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
-from mmvtr.values import read
+from mmvtr.cli.values import read
 from mmvtr_gallery.store.items import COLUMNS, TYPES, is_text, shown
 
 #: Maximal number of values of one condition.

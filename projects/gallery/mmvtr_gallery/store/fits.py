@@ -13,7 +13,9 @@ from mmvtr.arrays import Debiaser
 from mmvtr.arrays.inputs import Bank, Geometry
 from mmvtr.arrays.saved import content_of, facts_of, restored, text_of
 from mmvtr.arrays.state import State
+from mmvtr.errors import UserError
 from mmvtr.functional.transforms.item_biases import ItemBiases
+from mmvtr.functional.transforms.transform import renamed
 from mmvtr.functional.transforms.transform_table import checked_options
 from mmvtr.storage import read_tensors, write_tensors
 
@@ -25,7 +27,7 @@ def write_fit(debiaser: Debiaser, path: Union[str, Path]) -> None:
     """Write a Debiaser; the file appears when it is complete.
 
     Args:
-        debiaser: without its gallery (:meth:`mmvtr.arrays.Debiaser.bare`).
+        debiaser: without its gallery (:meth:`mmvtr.arrays.Debiaser.without_gallery`).
         path: the file.
     """
     held = content_of(debiaser)
@@ -60,14 +62,14 @@ def read_fit(
             checked_options(found.transform_, found.options_)
         width = found.bank_.texts.shape[1]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise RuntimeError(f'{path} is not a normaliser: {str(error)[:120]}') from error
+        raise UserError(f'{path} is not a normaliser: {str(error)[:120]}') from error
     if width != dim:
-        raise RuntimeError(
+        raise UserError(
             f'{path} has queries of {width} dimensions, but the store has vectors of {dim}: it is '
             'damaged, or of another store'
         )
     if found.geometry != geometry:
-        raise RuntimeError(f'{path} has geometry {found.geometry}, but the store has {geometry}')
+        raise UserError(f'{path} has geometry {found.geometry}, but the store has {geometry}')
     return found
 
 
@@ -100,7 +102,7 @@ def of_rows(
     if transform is None:
         transform = 'unbalanced_sinkhorn' if seen is None else 'dbsn'
     known = checked_options(transform, {}).keys()
-    given = {name: x for name, x in numbers.items() if name in known}
+    given = {name: x for name, x in renamed(numbers).items() if name in known}
     made = Debiaser(transform, geometry=geometry, **given)
     fitted = ItemBiases(transform, checked_options(transform, given), torch.zeros(0), rows=rows)
     bank = Bank(queries, len(queries), None if seen is None else seen.float())

@@ -16,6 +16,7 @@ import numpy as np
 
 from mmvtr.arrays import Debiaser
 from mmvtr.arrays.inputs import Geometry
+from mmvtr.errors import UserError
 from mmvtr.storage import FolderLock, file_digest, leftovers, write_atomically
 from mmvtr_gallery.store.fits import read_fit, write_fit
 from mmvtr_gallery.store.items import Rows, check_geometry, norms_of, said_of_lengths
@@ -426,7 +427,7 @@ class FolderStore(InMemory, GalleryStore):
             self.online.read(path)
         elif self._manifest.sampled:
             self.online = self.refit_every = None
-            raise RuntimeError(
+            raise UserError(
                 f'{path} is missing, which holds the sample of served queries: put it back, or '
                 'export the gallery again'
             )

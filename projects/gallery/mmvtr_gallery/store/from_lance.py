@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mmvtr.errors import UserError
 from mmvtr.storage import file_digest
 from mmvtr_gallery.store.fits import read_fit
 from mmvtr_gallery.store.items import COLUMNS, Rows
@@ -33,17 +34,17 @@ def convert(folder: Path) -> str:
     if said.get('engine') != 'lance':
         return f'{folder}: no store in the files of LanceDB, nothing to do'
     if (folder / JOURNAL).exists():
-        raise RuntimeError(f'{folder}: a change was cut short: open it once with an older version')
+        raise UserError(f'{folder}: a change was cut short: open it once with an older version')
     import lancedb
 
     for key in ('biases', 'normaliser', 'config', 'queue', 'table'):
         if said.get(key) is not None and not re.fullmatch(FILES[key], said[key]):
-            raise RuntimeError(f'{folder / NAME} is damaged: {key} names no file of a store')
+            raise UserError(f'{folder / NAME} is damaged: {key} names no file of a store')
     digests = said.get('digests', {})  # the first format has none
     for name, digest in digests.items():
         there = name != said['biases'] and (folder / name).is_file()
         if there and file_digest(folder / name) != digest:
-            raise RuntimeError(f'{folder / name} is damaged: its SHA-256 differs')
+            raise UserError(f'{folder / name} is damaged: its SHA-256 differs')
     table = lancedb.connect(str(folder)).open_table(said.get('table', 'items.lance')[:-6])
     table.checkout(said['items'])
     found = table.to_arrow().sort_by('number')
@@ -53,7 +54,7 @@ def convert(folder: Path) -> str:
     columns = {name: found[name].to_pylist() for name in [*COLUMNS, *types]}
     raw = (folder / said['biases']).read_bytes()[: 4 * said['next']]
     if digests.get(said['biases']) not in (None, hashlib.sha256(raw).hexdigest()):
-        raise RuntimeError(f'{folder / said["biases"]} is damaged: its SHA-256 differs')
+        raise UserError(f'{folder / said["biases"]} is damaged: its SHA-256 differs')
     biases = np.frombuffer(raw, '<f4')[found['number'].to_numpy()]
     geometry, name = said.get('geometry'), said['normaliser']
     how = dict(dim=dim, geometry=geometry or 'inner_product')

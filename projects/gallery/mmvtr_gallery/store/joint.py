@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Iterator, Optional, Union
 
 from mmengine.logging import print_log
 
+from mmvtr.errors import UserError
 from mmvtr.storage import FolderLock, in_use, write_atomically
 from mmvtr.storage.digests import ROOM, write_with_digest
 from mmvtr_gallery.store.manifest import NAME, Manifest, checked, read_sealed, refuse_link
@@ -204,5 +205,5 @@ def _read(journal: Path) -> dict[str, Manifest]:
     except FileNotFoundError:
         return {}
     if said.keys() != {'items', 'windows'} or not all(isinstance(x, dict) for x in said.values()):
-        raise RuntimeError(f'{journal} is damaged: the states of items and windows expected')
+        raise UserError(f'{journal} is damaged: the states of items and windows expected')
     return {part: checked(state, journal) for part, state in said.items()}

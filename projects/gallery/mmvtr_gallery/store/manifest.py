@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Callable, Container, Optional, Union
 
+from mmvtr.errors import UserError
 from mmvtr.functional.transforms.transform_table import ADDITIVE, checked_options
 from mmvtr.storage import file_digest, write_atomically
 from mmvtr.storage.digests import ROOM, own_digest_holds, write_with_digest
@@ -147,17 +148,17 @@ def read_sealed(
         raw = path.read_bytes()
         said = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise RuntimeError(f'{path} is damaged: {str(error)[:80]}') from error
+        raise UserError(f'{path} is damaged: {str(error)[:80]}') from error
     version = said.pop('format', None) if isinstance(said, dict) else None
     if version not in formats or isinstance(version, bool):
-        raise RuntimeError(
+        raise UserError(
             f'{path} is of format {str(version)[:80]}, expected {formats[-1]}: it is damaged, or '
             'of another version'
         )
     if version != unsealed and not (
         said.pop('sha256', None) and own_digest_holds(raw, io.BytesIO())
     ):
-        raise RuntimeError(
+        raise UserError(
             f'{path} is damaged: its bytes do not have the SHA-256 that it was written with; '
             'export the gallery again'
         )
@@ -175,7 +176,7 @@ def checked(said: dict[str, Any], path: Path) -> Manifest:
     missing = {one.name for one in fields(Manifest)} - said.keys() - _LATER
     strange = said.keys() - {one.name for one in fields(Manifest)}
     if missing or strange:
-        raise RuntimeError(
+        raise UserError(
             f'{path} is damaged, or of another version: it lacks {sorted(missing)[:5]} and has '
             f'{str(sorted(strange)[:5])[:200]}'
         )
@@ -186,7 +187,7 @@ def checked(said: dict[str, Any], path: Path) -> Manifest:
         except (TypeError, ValueError, KeyError, OverflowError, AttributeError):
             good = False
         if not good:
-            raise RuntimeError(
+            raise UserError(
                 f'{path} is damaged: {name} is {repr(getattr(manifest, name))[:80]}, which cannot '
                 'be; export the gallery again'
             )
@@ -200,7 +201,7 @@ def _of_before(said: dict[str, Any], path: Path) -> dict[str, Any]:
         RuntimeError: the store uses LanceDB's files.
     """
     if said.get('engine') == 'lance':
-        raise RuntimeError(
+        raise UserError(
             f"{path.parent} keeps its items in LanceDB's files, as stores once did: convert it by "
             f'python -m mmvtr_gallery.store.from_lance {path.parent} (needs lancedb), or export it '
             'again with --replace'
@@ -214,7 +215,7 @@ def _of_before(said: dict[str, Any], path: Path) -> dict[str, Any]:
 def refuse_link(path: Path) -> None:
     """Raise RuntimeError if a file of a store is a link, which could lead out of the folder."""
     if path.is_symlink():
-        raise RuntimeError(
+        raise UserError(
             f'{path} is a link, but the files of a store lie in its own folder: put a copy there'
         )
 
@@ -223,7 +224,7 @@ def check_config(folder: Path, manifest: Manifest) -> None:
     """Raise RuntimeError unless a store's config has the SHA-256 it was written with."""
     name = manifest.config
     if name is not None and file_digest(folder / name) != manifest.digests.get(name):
-        raise RuntimeError(
+        raise UserError(
             f'{folder / name} is damaged: its bytes do not have the SHA-256 that they were written '
             'with; export the gallery again'
         )

@@ -10,6 +10,7 @@ from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 import numpy as np
 import torch
 
+from mmvtr.errors import UserError
 from mmvtr_gallery.store.filters import parsed
 from mmvtr_gallery.store.items import (
     Hit,
@@ -157,7 +158,7 @@ class MomentStore:
         except FileNotFoundError as error:
             if is_url(location) or not holds_gallery(place):
                 raise
-            raise RuntimeError(f'the windows are damaged: {error}') from error
+            raise UserError(f'the windows are damaged: {error}') from error
         try:
             alike = (windows.model, windows.dim, windows.geometry)
             if alike != (items.model, items.dim, items.geometry):

@@ -8,6 +8,7 @@ from typing import Any, Mapping, Optional, Union
 import numpy as np
 import torch
 
+from mmvtr.errors import UserError
 from mmvtr.storage import read_tensors, write_tensors
 
 
@@ -84,7 +85,7 @@ class Reservoir:
         tensors = read_tensors(path, kind='queue of served queries')
         kept, seen = (tensors.get(name) for name in ('queries', 'seen'))
         if kept is None or seen is None or kept.shape[1:] != self._kept.shape[1:]:
-            raise RuntimeError(f'{path} is not a queue of queries [n, {self._kept.shape[1]}]')
+            raise UserError(f'{path} is not a queue of queries [n, {self._kept.shape[1]}]')
         self.restore(kept.numpy(), int(seen))
 
     def restore(self, kept: np.ndarray, seen: int) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from mmvtr.errors import UserError
 from mmvtr.storage import read_tensors, write_atomically, write_tensors
 from mmvtr_gallery.store.items import COLUMNS
 from mmvtr_gallery.store.manifest import Manifest
@@ -62,7 +63,7 @@ def read_items(folder: Path, manifest: Manifest) -> Held:
     """
     for name, count in manifest.parts:  # before allocating what a manifest claims
         if (folder / name).stat().st_size < count * manifest.dim:
-            raise RuntimeError(f'{folder / name} is not of its manifest: it is damaged')
+            raise UserError(f'{folder / name} is not of its manifest: it is damaged')
     both = np.empty((manifest.count, manifest.dim + 1), np.float32)
     columns: dict[str, list] = {name: [] for name in [*COLUMNS, *manifest.types]}
     start = 0
@@ -76,10 +77,10 @@ def read_items(folder: Path, manifest: Manifest) -> Held:
                 later = column in manifest.types and column not in said
                 values += [None] * count if later else said[column]
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise RuntimeError(f'{path} is damaged, or holds no items of a store') from error
+            raise UserError(f'{path} is damaged, or holds no items of a store') from error
         lengths = {len(values) for values in columns.values()}
         if vectors.shape != (count, manifest.dim) or lengths != {start + count}:
-            raise RuntimeError(f'{path} is not of its manifest: it is damaged')
+            raise UserError(f'{path} is not of its manifest: it is damaged')
         both[start : start + count, :-1] = vectors
         start += count
     both[:, -1] = _read_biases(folder, manifest)
@@ -91,10 +92,10 @@ def _read_biases(folder: Path, manifest: Manifest) -> np.ndarray:
     path, count = folder / manifest.biases, manifest.count
     raw = path.read_bytes()[: 4 * count]
     if len(raw) < 4 * count:
-        raise RuntimeError(f'{path} holds {len(raw) // 4} biases, {count} expected: it is damaged')
+        raise UserError(f'{path} holds {len(raw) // 4} biases, {count} expected: it is damaged')
     # None: a store of an older version, which has no digest.
     if manifest.digests.get(manifest.biases) not in (None, hashlib.sha256(raw).hexdigest()):
-        raise RuntimeError(
+        raise UserError(
             f'{path} is damaged: the biases do not have the SHA-256 that they were written with; '
             'find them anew by a refit of an undamaged copy, or export the gallery again'
         )

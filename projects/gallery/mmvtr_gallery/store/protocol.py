@@ -13,7 +13,7 @@ from typing import Any, Hashable, Iterable, Iterator, Mapping, NamedTuple, Optio
 import numpy as np
 from mmengine.logging import print_log
 
-from mmvtr.arrays import Debiaser
+from mmvtr.arrays import Debiaser, Stale
 from mmvtr.arrays.inputs import Geometry, in_order
 from mmvtr.arrays.searching import checked_k
 from mmvtr_gallery.store.calibrated import Calibrated
@@ -127,6 +127,18 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         """Return the options of the last refit."""
 
     @property
+    def stale(self) -> Optional[Stale]:
+        """Return how many items came or went after the last refit; None: it was none, or of an
+        older version.  An item whose time of adding was given counts by that time.
+        """
+        refit = self.last_refit or {}
+        if self.debiaser is None or 'items' not in refit:
+            return None
+        found = self.table(['added', 'bias'])[1]
+        later = np.array([(x or 0) > refit['at'] for x in found['added']], bool)
+        return Stale.of(np.array(found['bias'], np.float32), later, refit['items'])
+
+    @property
     @abstractmethod
     def version(self) -> int:
         """Return a number that every change increases."""
@@ -175,8 +187,8 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
     ) -> None:
         """Add N items and compute their biases; those of the others do not change.
 
-        Calibrations are kept; a message says which share of the items was added after that of
-        lists.
+        Calibrations are kept; where lists are calibrated, a message says how :attr:`stale` the fit
+        is.
 
         Args:
             ids: N new ids.
@@ -213,8 +225,8 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
             refuse_known(sorted(self._known(ids).difference(gone)))
             rows = Rows(ids, vectors, columns, types)
             self._change(gone, rows, self._biases(vectors), self._reversal(gone, ids))
-            if self.list_chances is not None and (said := self.list_chances.added(self.count())):
-                print_log(f'{self}: {said}', 'current')
+            if self.topk_probabilities is not None and (stale := self.stale) and stale.added:
+                print_log(f'{self}: {stale}', 'current')
 
     def delete(self, ids: Sequence[str]) -> None:
         """Remove items.

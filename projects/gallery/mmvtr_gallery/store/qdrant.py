@@ -17,6 +17,7 @@ import numpy as np
 from mmvtr.arrays import Debiaser
 from mmvtr.arrays.inputs import Geometry
 from mmvtr.arrays.saved import content_of, text_of
+from mmvtr.errors import UserError
 from mmvtr_gallery.store.filters import Condition
 from mmvtr_gallery.store.items import (
     Hit,
@@ -259,7 +260,7 @@ class QdrantStore(GalleryStore):
 
     def _commit(self, old: State, **changes: Any) -> None:
         if self._now()['commit'] != old['commit']:
-            raise RuntimeError(f'{self} has been changed by another process: nothing was changed')
+            raise UserError(f'{self} has been changed by another process: nothing was changed')
         self._write({**old, 'commit': old['commit'] + 1, **changes})
 
     def _collected(self) -> State:

@@ -23,6 +23,10 @@ TYPES = dict(
     right=torch.bool,
     depth=torch.int64,
     calibrated=torch.int64,
+    most=torch.int64,
+    asked_rows=torch.int64,
+    asked_own=torch.float32,
+    asked_items=torch.int64,
     counts=torch.float32,
     bank_marginals=torch.float32,
 )

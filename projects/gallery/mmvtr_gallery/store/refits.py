@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Optional, Union
 
 import numpy as np
@@ -12,7 +13,8 @@ from torch import Tensor
 
 from mmvtr.arrays import Debiaser
 from mmvtr.arrays.inputs import read_bank, read_vectors, unpaired_bank
-from mmvtr.arrays.list_chances import fit_chances
+from mmvtr.arrays.topk_probabilities import fit_topk_probabilities
+from mmvtr.functional.transforms.transform import renamed
 from mmvtr.functional.transforms.transform_table import (
     ADDITIVE,
     TRANSFORMS,
@@ -57,7 +59,7 @@ class Refits:
         model: Optional[str] = None,
         fewer: bool = False,
         paired: bool = False,
-        chances: bool = False,
+        probabilities: bool = False,
         **options: Any,
     ) -> Moved:
         """Compute new biases for all items; readers see either the old or the new ones.
@@ -82,11 +84,9 @@ class Refits:
             model: see :meth:`add`.
             fewer: accept fewer queries than required.
             paired: row i of ``queries`` and ``items`` is one pair.
-            chances: given pairs, calibrate the probability that a place of a list is right
+            probabilities: given pairs, calibrate the probability that a place of a list is right
                 (:meth:`p_match`), if there are biases.
             **options: options of the transform; None = as in its last refit, initially the default.
-                A temperature defaults to that of the last refit with any transform, initially the
-                export's (``about['temperature']``).
 
         Returns:
             How much the ranking has changed.
@@ -104,7 +104,7 @@ class Refits:
                 told = dict(self.last_refit or {}, transform=None)
                 return self._switched(Fit(None, told), _none)
             asked, options = self._options(transform, options)
-            self._check_pairs(asked, queries, items, paired, chances)
+            self._check_pairs(asked, queries, items, paired, probabilities)
             queries_, seen = self._bank(queries, fewer), self._seen(items, asked, paired)
             given = torch.from_numpy(queries_), seen
             how = self.dim, self.geometry
@@ -112,18 +112,19 @@ class Refits:
             found = Debiaser(asked, geometry=self.geometry, **options)
             found.fit(torch.from_numpy(self._sampled(sample, seed)), bank.to(device))
             told: dict[str, Any] = dict(num_queries=bank.given, online=queries is None)
+            told.update(items=self.count(), at=time.time())
             if asked == 'auto':
                 told['asked'] = asked
             if found.transform_ is None:
-                lost = '; chances of lists are kept of biases alone' if chances else ''
+                lost = '; probabilities of lists are kept of biases alone' if probabilities else ''
                 print_log(f'{self}: {found.why_}{lost}', 'current', logging.WARNING)
                 return self._switched(Fit(None, dict(transform=None, **told)), _none)
-            if chances:
+            if probabilities:
                 every = read_vectors(self._sampled(self.count(), seed), 'videos', self.geometry)
-                found.keep(fit_chances(bank, every, found._state.fitted, depth=DEPTH))
+                found.keep(fit_topk_probabilities(bank, every, found._state.fitted, depth=DEPTH))
             numbers = {k: x for k, x in found.options_.items() if type(x) in (int, float)}
             told = dict(transform=found.transform_, **numbers, **told)
-            return self._switched(Fit(found.bare(), told), self._anew(found, device))
+            return self._switched(Fit(found.without_gallery(), told), self._anew(found, device))
 
     def _undo_refit(self) -> Moved:
         """Restore the biases before the last refit; see :meth:`GalleryStore.undo`."""
@@ -141,13 +142,10 @@ class Refits:
         given = {name: x for name, x in given.items() if x is not None}
         if transform == 'auto':
             return transform, given
-        known = transform_named(transform, ADDITIVE).options
+        transform_named(transform, ADDITIVE)
         if 'bank_marginals' in given:
             raise ValueError('refit: a store keeps numbers, so bank_marginals cannot be given')
         before = options_of(last) if last.get('transform') == transform else {}
-        temperature = last.get('temperature') or self.about.get('temperature')
-        if 'temperature' in known and temperature is not None:
-            before['temperature'] = temperature
         options = {**before, **given}
         checked_options(transform, options)
         return transform, options
@@ -176,14 +174,14 @@ class Refits:
         return bank
 
     def _check_pairs(
-        self, transform: str, queries: Any, items: Any, paired: bool, chances: bool
+        self, transform: str, queries: Any, items: Any, paired: bool, probabilities: bool
     ) -> None:
         if paired and (queries is None or items is None):
             raise ValueError(
                 'refit: paired=True needs queries and items; row i of both is one pair'
             )
-        if chances and not paired:
-            raise ValueError('refit: chances=True reads pairs: give items= and paired=True')
+        if probabilities and not paired:
+            raise ValueError('refit: probabilities=True reads pairs: give items= and paired=True')
         if transform == 'auto' and items is not None and not paired:
             raise ValueError(
                 "refit: 'auto' reads items as pairs: set paired=True, if row i of both is one pair"
@@ -225,7 +223,7 @@ class Refits:
         self, debiaser: Debiaser, device: Union[str, torch.device]
     ) -> Callable[[np.ndarray], np.ndarray]:
         """Return a function that computes biases, float32 [n], of vectors, float32 [n, D]."""
-        there = debiaser.bare(device)
+        there = debiaser.without_gallery(device)
         return lambda vectors: there.biases_of(vectors).float().cpu().numpy()
 
     def _switched(self, fit: Fit, anew: Callable[[np.ndarray], np.ndarray]) -> Moved:
@@ -261,8 +259,9 @@ def options_of(refit: Mapping[str, Any]) -> dict[str, Any]:
     """Return the transform's options from a stored refit."""
     if refit.get('transform') is None:
         return {}
+    stored = renamed(refit)
     known = TRANSFORMS[refit['transform']].options
-    return {name: refit[name] for name in known if refit.get(name) is not None}
+    return {name: stored[name] for name in known if stored.get(name) is not None}
 
 
 def _none(vectors: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Optional, Sequence, Union
 import numpy as np
 import torch
 
+from mmvtr.errors import UserError
 from mmvtr.storage import read_tensors, write_tensors
 from mmvtr_gallery.store.items import (
     COLUMNS,
@@ -105,7 +106,7 @@ class Reversal(NamedTuple):
             vectors = checked_vectors(tensors['vectors'], dim, what=path.name)
             return cls(added, rows_of(rows['ids'], vectors, rows['columns'], rows['types']))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise RuntimeError(f'{path} is damaged, or is not a change of a store') from error
+            raise UserError(f'{path} is damaged, or is not a change of a store') from error
 
 
 def write_reversal(

@@ -1,32 +1,36 @@
-"""The gallery's commands are found by ``mmvtr NAME``, and named where it is not installed."""
+"""The gallery's commands are found by ``mmvtr NAME``, and its components by a hint."""
 
 import configparser
 import importlib
 
 from children import ROOT
-from mmvtr.__main__ import OF_GALLERY, tools
+from mmvtr.__main__ import tools
 
 
-def test_entry_points_are_those_that_mmvtr_names():
-    """Both lists, and the files, have the same names."""
+def entries(group):
     config = configparser.ConfigParser()
+    config.optionxform = str
     config.read(ROOT / 'projects/gallery/setup.cfg')
-    lines = config['options.entry_points']['mmvtr.commands'].strip().splitlines()
-    entries = dict(line.split(' = ') for line in lines)
+    lines = config['options.entry_points'][group].strip().splitlines()
+    return dict(line.split(' = ') for line in lines)
+
+
+def test_entry_points_are_the_files():
+    named = entries('mmvtr.commands')
     folder = ROOT / 'projects/gallery/mmvtr_gallery/commands'
     files = {path.stem for path in folder.glob('*.py')} - {'__init__'}
-    assert sorted(entries) == sorted(OF_GALLERY) == sorted(files)
-    assert all(importlib.import_module(entries[name]) for name in entries)
-    assert {*entries} <= tools().keys()
+    assert sorted(named) == sorted(files)
+    assert all(importlib.import_module(module) for module in named.values())
+    assert {*named} <= tools().keys()
 
 
-def test_without_the_gallery_a_command_says_what_to_install(monkeypatch, capsys):
-    import mmvtr.__main__ as command
-
-    monkeypatch.setattr(command, 'entry_points', lambda group: [])
-    monkeypatch.setattr('sys.argv', ['mmvtr', 'serve'])
-    try:
-        command.main()
-    except SystemExit as end:
-        said = str(end.code) + capsys.readouterr().err
-    assert 'mmvtr-gallery' in said and 'pip install -e projects/gallery' in said
+def test_entry_points_are_the_registered_components():
+    named = entries('mmvtr.components')
+    folder = ROOT / 'projects/gallery/mmvtr_gallery'
+    registering = [p for p in folder.rglob('*.py') if '.register_module(' in p.read_text()]
+    assert registering
+    for path in registering:
+        module = '.'.join(path.relative_to(folder.parent).with_suffix('').parts)
+        assert module in named.values(), path
+    for name, module in named.items():
+        assert getattr(importlib.import_module(module), name).__module__ == module

@@ -13,9 +13,9 @@ from children import ROOT, in_child, run_tool, tool_file
 from mmvtr.apis import as_tested, encode_set, encode_texts, encode_videos, load_retriever
 from mmvtr.datasets import collate_retrieval
 from mmvtr.datasets.videos.video_files import pictures_span
-from mmvtr.engine.transforms.query_queue import Queries
-from mmvtr.engine.transforms.score_transforms import SinkhornHook
-from mmvtr.engine.transforms.stored_queries import read_bank
+from mmvtr.engine.hooks.query_queue import Queries
+from mmvtr.engine.hooks.score_transforms import SinkhornHook
+from mmvtr.engine.hooks.stored_queries import read_bank
 from mmvtr.functional.transforms.dual_banks import dbsn
 from mmvtr.functional.transforms.score_transforms import (
     inverted_softmax,
@@ -158,8 +158,8 @@ def test_of_several_videos_a_text_belongs_to_the_first():
 # -- indices and searches ----------------------------------------------------------------------
 
 
-def test_auto_and_chances_read_the_pairs_of_the_bank(folder, tool, tmp_path):
-    """Six pairs decide nothing: the gallery says so and stays raw, and chances are refused."""
+def test_auto_and_probabilities_read_the_pairs_of_the_bank(folder, tool, tmp_path):
+    """Six pairs decide nothing: the gallery says so and stays raw; probabilities are refused."""
     pytest.importorskip('faiss')
     export = ('export_index.py', 'config.py', 'bare.pth', '--out', tmp_path / 'index')
     tool('export_bank.py', 'config.py', 'bare.pth', '--out', tmp_path / 'bank.pth')
@@ -169,11 +169,11 @@ def test_auto_and_chances_read_the_pairs_of_the_bank(folder, tool, tmp_path):
     store = open_store(tmp_path / 'index')
     assert store.debiaser is None and store.last_refit['asked'] == 'auto'
     code, printed = run_tool(
-        folder, *export, '--replace', '--transform', 'sinkhorn', '--chances', *bank
+        folder, *export, '--replace', '--transform', 'sinkhorn', '--probabilities', *bank
     )
     assert code and '6 different bank videos are too few' in printed
-    code, printed = run_tool(folder, *export, '--replace', '--chances')
-    assert code and '--chances needs a --transform' in printed
+    code, printed = run_tool(folder, *export, '--replace', '--probabilities')
+    assert code and '--probabilities needs a --transform' in printed
 
 
 def test_raw_index_from_shell_to_shell(folder, tmp_path):
@@ -214,6 +214,7 @@ def test_index_ranks_as_the_transformed_scores(folder, tool, tmp_path, transform
         options += ['--bank', tmp_path / 'bank.pth', '--temperature', 0.05]
     else:
         bank = take(bank, slice(1, 4))
+        options += ['--temperature', 'model']
     printed = tool('export_index.py', 'config.py', 'trained.pth', '--out', tmp_path, *options)
     size, temperature = (6, 0.05) if source == 'bank' else (3, 0.2)
     assert f'{transform} with {size} texts ({size} distinct) of ' in printed

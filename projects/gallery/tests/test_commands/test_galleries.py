@@ -78,7 +78,7 @@ def gallery(folder, tmp_path, monkeypatch):
 def kept(place, model, cfg, **about):
     import torch
 
-    about = dict(checkpoint='bare.pth', temperature=0.2, **about)
+    about = dict(checkpoint='bare.pth', **about)
     with create_store(place, 2, model=fingerprint(model), about=about) as store:
         store.add(list('ghij'), torch.randn(4, 2, generator=torch.Generator().manual_seed(0)))
         store.keep_config(json.dumps(cfg.to_dict()))
@@ -120,7 +120,7 @@ def test_refit_and_undo(folder, gallery, tool, capsys):
     printed = tool('search.py', gallery, '--refit', 'texts.txt')
     assert f'{gallery}: refitted: ' in printed and 'of 5 queries of the bank find' in printed
     store = open_store(gallery)
-    assert store.last_refit['temperature'] == 0.2 and store.debiaser is not None
+    assert store.last_refit['temperature'] > 0 and store.debiaser is not None
     assert 'the last refit is undone' in tool('search.py', gallery, '--undo')
     assert open_store(gallery).debiaser is None
     (folder / 'few.txt').write_text('a\n')
@@ -190,7 +190,6 @@ def test_an_export_asks_before_it_replaces(folder, tool, error, tmp_path):
     (tmp_path / 'config.json').write_text('of somebody else')
     assert '4 videos of the test set, raw scores' in tool(*export)
     with open_store(tmp_path, write=True) as store:
-        assert store.about['temperature'] == pytest.approx(0.2)
         store.delete(['g'])
         store.persist()
     before = contents(tmp_path)

@@ -3,6 +3,7 @@
 import json
 import re
 
+import numpy as np
 import pytest
 
 pytest.importorskip(
@@ -12,7 +13,7 @@ pytest.importorskip(
     'faiss', reason='a store in memory is an extra: pip install projects/gallery[index]'
 )
 
-from mmvtr_gallery.serving.gallery import Gallery  # noqa: E402
+from mmvtr_gallery.serving.gallery import Gallery, try_to_take  # noqa: E402
 from mmvtr_gallery.serving.observing import BUCKETS, Observed  # noqa: E402
 from services import served  # noqa: E402
 
@@ -68,6 +69,7 @@ def test_figures_and_lines_are_of_the_requests(place, tmp_path):
     assert figures['mmvtr_request_seconds_count', ('route', '/search')] == 6
     assert figures[('mmvtr_items',)] == 7 and figures[('mmvtr_encoded_texts',)] == 4
     assert ('mmvtr_drift_ratio',) not in figures
+    assert ('mmvtr_queries_not_like_bank',) not in figures
     rising = [
         figures['mmvtr_request_seconds_bucket', ('route', '/search'), ('le', str(end))]
         for end in (*BUCKETS, '+Inf')
@@ -104,3 +106,55 @@ def test_drift_is_for_who_has_the_token(place):
         assert client.error('GET', '/drift')[0] == 401
         status, _, said = client('GET', '/drift', Authorization='Bearer a token of the tests')
         assert status == 200 and set(said.values()) == {None}  # seven items, and no sample
+
+
+def pairs(random, count, turned=0.0):
+    """Unit vectors on a half of the circle, and others beside them."""
+    angle = random.uniform(0, np.pi, count)
+    angle = np.stack([turned + angle, angle + 0.3 * random.normal(size=count)])
+    return np.stack([np.cos(angle), np.sin(angle)], 2).astype(np.float32)
+
+
+def test_a_shift_is_told_and_p_withheld_if_asked(place):
+    """Items and bank on a half of the circle, queries on the other; /drift notices, and then
+    searches say so."""
+    random = np.random.default_rng(0)
+    gallery = Gallery.open(place)
+    with served(gallery, observed=Observed()) as client:
+        assert try_to_take(gallery) is None
+        store = gallery.store
+        (texts, items), (bank, own) = pairs(random, 200), pairs(random, 200)
+        store.add([f'x{i}' for i in range(200)], items)
+        store.refit(bank, items=own, paired=True, probabilities=True, temperature=0.1, fewer=True)
+        store.keep_queries(dict(capacity=150, memory=150))
+        store.search(texts[:150], 1)
+        asked = dict(vector=items[0].tolist(), k=2)
+        token = dict(Authorization='Bearer a token of the tests')
+        said = client('GET', '/drift', **token)[2]
+        assert said['shifted'] is False and client.search(**asked)['note'] is None
+        store.search(pairs(random, 1000, np.pi)[0], 1)
+        assert client.search(**asked)['note'] is None  # nobody has asked /drift
+        said = client('GET', '/drift', **token)[2]
+        assert said['shifted'] is True and "not like the bank's" in said['shift']
+        found = client.search(**asked)
+        assert found['note'] == said['shift'] and found['hits'][0]['p_match'] is not None
+        found = client.search(**asked, unless_shifted=True, min_precision=0.001)
+        assert found['note'] == said['shift'] and found['threshold_p_match'] is None
+        assert {hit['p_match'] for hit in found['hits']} == {None}
+        figures = parsed(client('GET', '/metrics')[2].decode())
+        assert figures[('mmvtr_queries_not_like_bank',)] == 1
+
+
+def test_a_precision_that_nothing_reaches_says_what_it_needs(place):
+    random = np.random.default_rng(0)
+    gallery = Gallery.open(place)
+    with served(gallery) as client:
+        assert try_to_take(gallery) is None
+        store, (texts, items) = gallery.store, pairs(random, 60)
+        store.add([f'x{i}' for i in range(60)], items)
+        store.refit(
+            texts, items=items, paired=True, probabilities=True, temperature=0.1, fewer=True
+        )
+        said = client.search(vector=items[0].tolist(), k=2, min_precision=0.99)
+        assert said['threshold_p_match'] is None
+        assert said['note'].startswith('no query can be answered at precision 0.99')

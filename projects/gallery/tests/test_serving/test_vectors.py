@@ -220,13 +220,15 @@ def test_texts_of_open_clip(tmp_path, model):
     np.testing.assert_allclose(found, given, atol=1e-5)
 
 
-def test_chances_of_lists_while_items_are_added(tmp_path):
+def test_probabilities_of_places_while_items_are_added(tmp_path):
     """P(match) is of the list that was found, whatever is added in the meantime."""
     place = made(tmp_path / 'store')
     pairs = RANDOM.normal(size=(60, DIM)).astype('float32')
     with open_store(place, write=True) as store:
         near = pairs + 0.3 * RANDOM.normal(size=pairs.shape).astype('float32')
-        options = dict(items=near, paired=True, chances=True, transform='sinkhorn', fewer=True)
+        options = dict(
+            items=near, paired=True, probabilities=True, transform='sinkhorn', fewer=True
+        )
         store.refit(pairs, temperature=0.1, **options)
         store.persist()
     gallery = Gallery.open(place)

@@ -15,7 +15,7 @@ from mmvtr.arrays import Debiaser  # noqa: E402
 
 DIM = 24
 TRANSFORMS = [('sinkhorn', 4), ('unbalanced_sinkhorn', 10), ('inverted_softmax', 0)]
-STRICTNESS = dict(sinkhorn=1.0, unbalanced_sinkhorn=0.8, inverted_softmax=1.0)
+PENALTIES = dict(sinkhorn=1.0, unbalanced_sinkhorn=0.8, inverted_softmax=1.0)
 
 
 def units(count, seed, around=None):
@@ -32,15 +32,15 @@ def gallery_with_near_ties(count=600):
     return gallery
 
 
-def biases_as_written(bank, gallery, temperature, iterations, strictness):
+def biases_as_written(bank, gallery, temperature, iterations, marginal_penalty):
     """NCL Fig. 4 on plain exponentials: b of Eq. 11 for alpha of sum one, less its mean; [N]."""
     kernel = np.exp(bank.double().numpy() @ gallery.double().numpy().T / temperature)
     rows, columns = kernel.shape
     alpha = np.ones(rows)
     for _ in range(iterations):
-        beta = (1 / columns / (alpha @ kernel)) ** strictness
+        beta = (1 / columns / (alpha @ kernel)) ** marginal_penalty
         alpha = 1 / rows / (kernel @ beta)
-    biases = -temperature * strictness * np.log(alpha / alpha.sum() @ kernel)
+    biases = -temperature * marginal_penalty * np.log(alpha / alpha.sum() @ kernel)
     return biases - biases.mean()
 
 
@@ -73,8 +73,8 @@ def test_top_100_is_that_of_the_transformed_scores(store, transform, iterations,
     names = [f'video{i}' for i in range(len(gallery))]
     store.add(names, gallery)
     store.refit(bank, transform=transform, temperature=temperature, fewer=True)
-    strictness = STRICTNESS[transform]
-    biases = biases_as_written(bank, gallery, temperature, iterations, strictness)
+    marginal_penalty = PENALTIES[transform]
+    biases = biases_as_written(bank, gallery, temperature, iterations, marginal_penalty)
     raw = queries.double().numpy() @ gallery.double().numpy().T
     assert_same_ranking(store.search(queries, 100), raw + biases, names, 100)
     assert np.abs(biases).max() <= 1  # as large as scores, at any temperature
@@ -109,7 +109,7 @@ def test_items_added_later(store, transform, iterations):
     fitted = store.debiaser._state.fitted
     alpha = fitted.rows.double().div(0.05).exp().numpy()
     kernel = np.exp(bank.double().numpy() @ gallery.double().numpy().T / 0.05)
-    biases = -0.05 * STRICTNESS[transform] * np.log(alpha @ kernel)
+    biases = -0.05 * PENALTIES[transform] * np.log(alpha @ kernel)
     assert biases[:30].mean() == pytest.approx(fitted.shift, abs=1e-6)
     biases -= biases[:30].mean()
     expected = queries.double().numpy() @ gallery.double().numpy().T + biases
@@ -141,5 +141,5 @@ def test_iterations_are_the_defaults_of_the_transform(transform, iterations):
     found = Debiaser(**options).fit(gallery, bank).biases_
     said = Debiaser(**options, iterations=iterations).fit(gallery, bank).biases_
     assert torch.equal(found, said)
-    expected = biases_as_written(bank, gallery, 0.05, iterations, STRICTNESS[transform])
+    expected = biases_as_written(bank, gallery, 0.05, iterations, PENALTIES[transform])
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)

@@ -10,6 +10,7 @@ import torch
 from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.storage.digests import ROOM, write_with_digest
 from mmvtr_gallery.store import create_store, open_store
+from mmvtr_gallery.store.drift import served_shift
 from mmvtr_gallery.store.qdrant import QdrantStore
 
 pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
@@ -155,7 +156,7 @@ def test_places_of_lists(store):
     (texts, videos), (asked, seen) = paired(random, 150), paired(random, 300)
     names = [str(i) for i in range(150)]
     store.add(names, videos, removing=[f'v{i}' for i in range(20)])
-    store.refit(asked, items=seen, paired=True, chances=True)
+    store.refit(asked, items=seen, paired=True, probabilities=True)
     store.persist()
     for one in (store, of_other_process(store)):
         lists = one.search(texts, 5, record=False)
@@ -165,17 +166,47 @@ def test_places_of_lists(store):
         assert abs(said.sum(1).mean() - right.any(1).mean()) < 0.08
         sure = max(range(150), key=lambda row: said[row, 0])
         kept = one.accepted(lists[sure], 0.3, texts[sure])
-        least = one.list_chances.threshold(0.3)
+        least = one.topk_probabilities.threshold(0.3)
         assert math.isfinite(least) and len(kept) == sum(x >= least for x in said[sure])
         with pytest.raises(ValueError, match='not the first of a search'):
             one.p_match(lists[0][1:], texts[0])
         assert one.p_match(lists[0]) is None  # without the query nothing is known of the list
     store.refit(asked, transform='sinkhorn')
-    assert store.list_chances is None
+    assert store.topk_probabilities is None
     store.undo()
-    assert store.list_chances is not None
+    assert store.topk_probabilities is not None
     with pytest.raises(ValueError, match='too few'):
-        store.refit(asked[:30], items=seen[:30], paired=True, chances=True, fewer=True)
+        store.refit(asked[:30], items=seen[:30], paired=True, probabilities=True, fewer=True)
+
+
+def test_served_queries_that_are_not_like_the_bank(store):
+    """A reader of the same store says the same; a gallery that has grown is no shift."""
+    random = np.random.default_rng(3)
+    (texts, videos), (asked, seen) = paired(random, 300), paired(random, 300)
+    store.add([str(i) for i in range(300)], videos, removing=[f'v{i}' for i in range(20)])
+    store.refit(asked, items=seen, paired=True, probabilities=True)
+    assert served_shift(store) is None  # no sample
+    store.keep_queries(dict(capacity=200, memory=200))
+    store.search(texts[:99], 1)
+    assert served_shift(store) is None
+    store.search(texts, 1)
+    quiet = served_shift(store)
+    assert not quiet.noticed and 100 <= quiet.queries <= 200 and quiet.bank == 300
+    more = paired(random, 900)[1]
+    store.add([f'more{i}' for i in range(900)], more)
+    assert not served_shift(store).noticed
+    hits = store.search(texts[:1], 3, record=False)[0]
+    assert store.accepted(hits, 0.05, texts[0], shift=quiet) == store.accepted(hits, 0.05, texts[0])
+    store.search(random.normal(size=(800, DIM)), 1)
+    loud = served_shift(store)
+    assert loud.noticed and "not like the bank's" in str(loud)
+    with pytest.raises(ValueError, match="no threshold: these queries are not like the bank's"):
+        store.accepted(hits, 0.05, texts[0], shift=loud)
+    store.persist()
+    read, kept = of_other_process(store).topk_probabilities, store.topk_probabilities
+    assert read.asked.items == kept.asked.items and read.most == kept.most
+    assert torch.equal(read.asked.rows, kept.asked.rows)
+    assert torch.allclose(read.asked.own, kept.asked.own)
 
 
 def test_places_of_equal_videos(store):
@@ -184,7 +215,7 @@ def test_places_of_equal_videos(store):
     (texts, videos), (asked, seen) = paired(random, 150), paired(random, 300)
     twice = np.concatenate([videos, videos])
     store.add([str(i) for i in range(300)], twice, removing=[f'v{i}' for i in range(20)])
-    store.refit(asked, items=seen, paired=True, chances=True, fewer=True)
+    store.refit(asked, items=seen, paired=True, probabilities=True, fewer=True)
     for k in (1, 5, 9):
         for row, hits in zip(texts[:20], store.search(texts[:20], k, record=False)):
             assert len(store.p_match(hits, row)) == k
@@ -193,7 +224,7 @@ def test_places_of_equal_videos(store):
 def test_a_refit_by_auto_ignores_options_that_are_none(store):
     """As the service gives them."""
     asked = paired(np.random.default_rng(5), 60)[0]
-    store.refit(asked, transform='auto', temperature=None, strictness=None, fewer=True)
+    store.refit(asked, transform='auto', temperature=None, marginal_penalty=None, fewer=True)
     assert store.last_refit['asked'] == 'auto'
     store.refit(asked, transform='same', temperature=None, fewer=True)
     assert store.last_refit['asked'] == 'auto'

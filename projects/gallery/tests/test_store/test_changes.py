@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from mmvtr.arrays import Debiaser
 from mmvtr_gallery.store import create_store, open_store
 from mmvtr_gallery.store.moved import Moves
 from mmvtr_gallery.store.qdrant import QdrantStore
@@ -21,13 +22,12 @@ def vectors(seed, count):
 @pytest.fixture(params=NEEDS)
 def store(request, tmp_path):
     pytest.importorskip(NEEDS[request.param])
-    about = dict(temperature=0.2)
     if request.param == 'qdrant':
         from qdrant_client import QdrantClient
 
-        found = QdrantStore.create('x', DIM, client=QdrantClient(':memory:'), about=about)
+        found = QdrantStore.create('x', DIM, client=QdrantClient(':memory:'))
     else:
-        found = create_store(tmp_path, DIM, about=about)
+        found = create_store(tmp_path, DIM)
     with found:
         found.add(NAMES, vectors(1, 20))
         found.persist()
@@ -97,7 +97,7 @@ def test_what_is_refused_removes_nothing(store, ids, given, removing, words):
 def test_a_disk_that_turns_read_only(tmp_path, monkeypatch, what, change):
     """Neither on disk nor in memory anything has changed, and a second try works."""
     pytest.importorskip('faiss')
-    with create_store(tmp_path, DIM, about=dict(temperature=0.2)) as store:
+    with create_store(tmp_path, DIM) as store:
         store.add(NAMES, vectors(1, 20))
         store.refit(vectors(2, 30))
         store.persist()
@@ -133,9 +133,11 @@ def test_a_refit_is_taken_back_and_there_again(store):
     with pytest.raises(ValueError, match='has no change to undo'):
         store.undo()
     raw = seen(store)
-    store.refit(vectors(3, 25))  # the temperature is the export's
+    store.refit(vectors(3, 25), temperature=0.2)
     first, options = seen(store), store.last_refit
-    assert options['temperature'] == 0.2
+    store.refit(vectors(3, 25))  # with the options of before
+    assert dict(store.last_refit, at=0) == dict(options, at=0)
+    options = store.last_refit
     store.refit(vectors(4, 40), temperature=0.1, transform='inverted_softmax')
     second = seen(store)
     store.delete(['v1'])
@@ -155,8 +157,10 @@ def test_a_refit_is_taken_back_and_there_again(store):
     assert {name: x[0] for name, x in seen(store).items() if name != 'late'} == pytest.approx(
         {name: x[0] for name, x in raw.items() if name != 'v1'}, abs=1e-6
     )
-    store.refit(vectors(3, 25))  # knows the temperature of before
-    assert store.last_refit['temperature'] == 0.1
+    store.refit(vectors(3, 25))  # the first transform, with its own options
+    items = np.stack([x.vector for x in store.get(sorted(seen(store)))])
+    own = Debiaser('sinkhorn', geometry=store.geometry).fit(items, vectors(3, 25)).options_
+    assert store.last_refit['temperature'] == pytest.approx(own['temperature'], rel=1e-5)
 
 
 def known(store, names):

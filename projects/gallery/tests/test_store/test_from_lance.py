@@ -46,7 +46,7 @@ def folder(tmp_path):
     valid = made.version
     made.delete("id = 'v''1'")  # by a process that was killed
     fitted = Debiaser('sinkhorn', temperature=0.1).fit(vectors(1, COUNT), vectors(2, 30))
-    write_fit(fitted.bare(), tmp_path / 'normaliser-3.safetensors')
+    write_fit(fitted.without_gallery(), tmp_path / 'normaliser-3.safetensors')
     fitted.biases_.numpy().astype('<f4').tofile(tmp_path / 'biases-3.f32')
     said = dict(engine='lance', dim=DIM, model='m', about=dict(a=1), commit=3, items=valid)
     said.update(next=COUNT, count=COUNT - 1, types=dict(views='int'), biases='biases-3.f32')

@@ -111,7 +111,7 @@ def as_before(folder):
     del said['geometry'], said['sha256']
     refit = said['refit']
     refit.setdefault('iterations', 0)
-    refit.setdefault('strictness', 1.0)
+    refit['strictness'] = refit.pop('marginal_penalty', 1.0)
     path = folder / said['normaliser']
     held = read_tensors(path, kind='normaliser')
     shift = json.loads(bytes(held['facts'].numpy()))['fitted']['shift']
@@ -133,7 +133,8 @@ def test_a_store_of_before_is_read_as_what_it_was(name, tmp_path, monkeypatch):
     items = SEEN if name == 'dbsn' else None
     with create_store(tmp_path, DIM, geometry='inner_product') as store:
         store.add(NAMES, VIDEOS)
-        store.refit(BANK, transform=name, items=items, temperature=0.3)
+        how = {'marginal_penalty': 0.6} if name == 'unbalanced_sinkhorn' else {}
+        store.refit(BANK, transform=name, items=items, temperature=0.3, **how)
         expected, biases = found(store), store.debiaser.biases_of(VIDEOS)
         store.persist()
     shift = as_before(tmp_path)
@@ -148,6 +149,7 @@ def test_a_store_of_before_is_read_as_what_it_was(name, tmp_path, monkeypatch):
         np.testing.assert_allclose(store.debiaser.biases_of(VIDEOS), biases + shift, atol=1e-5)
         store.refit(BANK[:55])  # the same transform, and the items seen before that it kept
         assert store.debiaser.transform_ == name and store.last_refit['temperature'] == 0.3
+        assert how.items() <= store.last_refit.items()
         store.persist()
     assert open_store(tmp_path).geometry == 'inner_product'
 
@@ -206,11 +208,11 @@ def test_files_of_another_debiaser_are_refused(filled, tmp_path):
             lambda x: x.update(geometry='inner_product'),
             'has geometry inner_product, but the store has cosine',
         ),
-        (lambda x: x.update(version=2), "is of version '2', this reads 1"),
+        (lambda x: x.update(version=3), "is of version '3', this reads 2"),
         (lambda x: x['fitted'].update(transform='os'), 'names an unknown transform'),
         (lambda x: x['fitted']['options'].update(neighbours='many'), 'neighbours must be 1 or'),
         (lambda x: x['content'].update(texts=[1, 1]), 'do not belong to one Debiaser'),
-        (lambda x: x.pop('why'), 'is not a Debiaser of version 1'),
+        (lambda x: x.pop('why'), 'is not a Debiaser of version 2'),
     ):
         rewritten(change)
         with pytest.raises(RuntimeError, match=words):

@@ -315,12 +315,13 @@ def test_undo_of_a_refit_of_the_items_alone_leaves_the_windows(tmp_path):
     store, moments = made(tmp_path)
     with store, moments:
         moments.refit(BANK, temperature=0.05, fewer=True)
-        kept = moments.windows.last_refit
+        kept, own = moments.windows.last_refit, store.last_refit
+        assert {**kept, **{x: own[x] for x in ('at', 'items')}} == own
         store.refit(QUERIES, temperature=0.05, fewer=True)
         moments.undo()
-        assert moments.windows.last_refit == kept and store.last_refit == kept
+        assert moments.windows.last_refit == kept and store.last_refit == own
         moments.undo('refit')  # of the items alone, anew
-        assert moments.windows.last_refit == kept and store.last_refit != kept
+        assert moments.windows.last_refit == kept and store.last_refit != own
 
 
 def test_undo_after_a_refit_of_the_items_alone_and_one_of_both(tmp_path):

@@ -115,7 +115,8 @@ def test_a_refit_every_so_many_queries(tmp_path):
         store.search(vectors(4, 9))
         assert store.debiaser is before
         store.search(vectors(5, 1))
-        assert store.last_refit == dict(before_options(), num_queries=8, online=True)
+        told = dict(store.last_refit, at=0)
+        assert told == dict(before_options(), num_queries=8, online=True, items=20, at=0)
         assert store.debiaser is not before
 
 

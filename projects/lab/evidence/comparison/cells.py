@@ -31,8 +31,8 @@ from comparison.processes import run_tool
 from comparison.records import key_of, packed, put_record, read_records
 from first_names import without_scopes
 from mmvtr.datasets.planted_corpus.world import Knobs
-from mmvtr.engine.loop.evaluation import Encoded
-from mmvtr.engine.loop.evaluation_loop import relation_of
+from mmvtr.engine.loops.evaluation import Encoded
+from mmvtr.engine.loops.evaluation_loop import relation_of
 from mmvtr.functional.metrics.ranks import caption_max, rank_counts
 from mmvtr.functional.metrics.relevance import precision_at_1
 from mmvtr.registry import DATASETS, METRICS, bare_name
@@ -41,10 +41,14 @@ from mmvtr.utils import load_config
 
 QUEUE = 2048
 HOOKS = {
-    'sinkhorn': dict(type='SinkhornHook', queries='train_queue'),
-    'inverted_softmax': dict(type='InvertedSoftmaxHook', queries='train_queue'),
-    'sinkhorn_oracle': dict(type='SinkhornHook', queries='test'),
-    RELAXED: dict(type='UnbalancedSinkhornHook', queries='train_queue', name=RELAXED),
+    'sinkhorn': dict(type='SinkhornHook', queries='train_queue', temperature='model'),
+    'inverted_softmax': dict(
+        type='InvertedSoftmaxHook', queries='train_queue', temperature='model'
+    ),
+    'sinkhorn_oracle': dict(type='SinkhornHook', queries='test', temperature='model'),
+    RELAXED: dict(
+        type='UnbalancedSinkhornHook', queries='train_queue', temperature='model', name=RELAXED
+    ),
     LIFTED: dict(type='LocalScalingHook', queries='train_queue', v2t=-0.15, name=LIFTED),
     LOWERED: dict(type='LocalScalingHook', queries='train_queue', v2t=0.15, name=LOWERED),
 }

@@ -6,8 +6,8 @@ Written down before any of them was trained:
   what is found often because it is true of many.  They are to fight, and NCL's biases at
   test time to take back what was spared.
 - **DVTR with implied texts**: a model's uncertainty and the words of captions err in different
-  places.  A negative that either down-weights ('any') is to gain in the aim and to cost more; one
-  that both spare ('all') to cost less and gain less.  The question is whether a pair beats
+  places.  A negative that either down-weights ('min') is to gain in the aim and to cost more; one
+  that both spare ('max') to cost less and gain less.  The question is whether a pair beats
   words alone at its own price.
 
 Parts have the settings that they have alone; nothing was tried.
@@ -86,7 +86,7 @@ METHODS = {
         'implied texts and DVTR',
         TOGETHER,
         'combination',
-        {'model.supervision.spared_by': 'all'},
+        {'model.supervision.combine': 'max'},
         controls=('implied_biased', 'dvtr_v2t'),
         note="only where both do, so that nothing is spared in the first third, before DVTR's "
         'weights begin; words alone spare from the start.',
@@ -161,7 +161,7 @@ METHODS = {
         TOGETHER,
         'combination',
         {
-            'model.supervision.spared_by': 'all',
+            'model.supervision.combine': 'max',
             'model.supervision.parts.dvtr.ramp': (0.0, 0.0),
         },
         controls=('implied_biased', 'implied_and_dvtr'),

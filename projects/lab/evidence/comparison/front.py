@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
-from seed_statistics import seeds_needed
-
 from comparison.columns import FOUND, TRUTH, heading
 from comparison.files import OWN, Row
 from comparison.kinds import Condition, Method
@@ -26,6 +24,7 @@ from comparison.together import (
 from comparison.verdicts import MATTERS, Truth, of_aim, word_said
 from comparison.views import View, word_of
 from mmvtr.evaluation.paired import holm
+from mmvtr.evaluation.seeds import seeds_needed
 
 #: Of what is true and of what is annotated, by direction.
 DIRECTIONS = ('true, t2v', 'true, v2t', 'annotated, t2v', 'annotated, v2t')

@@ -20,7 +20,7 @@ PRELOAD = [
     'distutils',
     'matplotlib.backends.backend_agg',
     'mmengine.runner',
-    'mmvtr.engine.launch.launching',
+    'mmvtr.engine.launching',
     'mmvtr.models',
     'mmvtr.evaluation',
 ]

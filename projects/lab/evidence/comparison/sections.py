@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Callable, Mapping, Sequence
 
-from seed_statistics import seeds_needed
-
 from comparison.columns import (
     DETECTION,
     PAIRED,
@@ -25,6 +23,7 @@ from comparison.records import NAME
 from comparison.statistics import mean_and_deviation, time_ratio
 from comparison.verdicts import MATTERS
 from comparison.views import View
+from mmvtr.evaluation.seeds import seeds_needed
 
 #: Seeds stand apart by more than this many times what would matter.
 APART = 3

@@ -9,10 +9,10 @@ import statistics
 from typing import Iterable, NamedTuple, Optional, Sequence
 
 import numpy as np
-from seed_statistics import seeds_and_queries, student, student_p
 
 from comparison.columns import lower_is_better
 from comparison.files import OF_QUERIES, Row
+from mmvtr.evaluation.seeds import of_seeds, of_seeds_and_queries
 
 #: A row and a control of which one trained this many times as long are shown with it.
 LONGER = 1.5
@@ -81,16 +81,16 @@ def difference(
     gains = [ours[seed] - theirs[seed] for seed in seeds]
     queries = _query_gains(row, base, seeds, OF_QUERIES.get(key, ()))
     if not queries or len(seeds) == 1:
-        ends, p = student(gains), student_p(gains)
-        return Difference(statistics.mean(gains), *ends, seeds, False, p, tuple(gains))
+        found = of_seeds(gains)
+        return Difference(found.mean, *found.interval, seeds, False, found.p, tuple(gains))
     videos = None
     if text_videos is not None:
         where = row.cells[seeds[0]].condition
         videos = [
             _videos_of(field, known, text_videos, where) for field, (known, _) in queries.items()
         ]
-    ends, p = seeds_and_queries([values for _, values in queries.values()], videos)
-    return Difference(statistics.mean(gains), *ends, seeds, True, p, tuple(gains))
+    found = of_seeds_and_queries([values for _, values in queries.values()], videos)
+    return Difference(found.mean, *found.interval, seeds, True, found.p, tuple(gains))
 
 
 def _query_gains(

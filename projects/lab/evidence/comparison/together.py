@@ -5,8 +5,6 @@ from __future__ import annotations
 import statistics
 from typing import Mapping, NamedTuple, Optional, Sequence
 
-from seed_statistics import student, student_p
-
 from comparison.columns import FOUND, TRUTH, heading
 from comparison.files import MATCHED, OWN, Row
 from comparison.general import LAST, LATER, UNUSED
@@ -14,6 +12,7 @@ from comparison.markdown import percent, signed, table
 from comparison.statistics import Difference
 from comparison.views import View
 from mmvtr.evaluation.paired import holm
+from mmvtr.evaluation.seeds import of_seeds
 
 UNUSED_NAMES = tuple(f'general{seed}' for seed in (*UNUSED, *LATER, *LAST))
 SETTINGS = {OWN: 'own best', MATCHED: "its control's best"}
@@ -163,8 +162,8 @@ def gains_of(views: Sequence[View], name: str, role: str) -> Optional[Gains]:
 
 def over_corpora(values: Sequence[float]) -> Difference:
     """Of a mean of one value a corpus."""
-    ends, p = student(values), student_p(values)
-    return Difference(statistics.mean(values), *ends, (), True, p, tuple(values))
+    found = of_seeds(values)
+    return Difference(found.mean, *found.interval, (), True, found.p, tuple(values))
 
 
 def told(gain: Difference, key: str) -> str:

@@ -19,8 +19,8 @@ HEAD = """# Transforms and `transform='auto'` on real scores
 `cells/real_scores.json`; what was written down before is in [the plan](real_scores_plan.md), what
 it means for a user in [docs/judgments.md](../../../../docs/judgments.md). Numbers are points
 against raw scores with 95 % intervals over queries and items, **bold** where these leave 0 out.
-Temperatures are shares of the reach. EXTRA: average precision of the judged items other than the
-annotated one.
+Temperatures are shares of the score gap. EXTRA: average precision of the judged items other than
+the annotated one.
 
 Two sets of your own, by one command:
 
@@ -102,11 +102,11 @@ def _table(heads: Sequence[str]) -> list[str]:
 
 
 def _raw(sets: Mapping[str, Any]) -> Iterator[str]:
-    yield from _table(['raw', 'queries', 'gallery', 'reach', 'hubs (skewness)', 'measures'])
+    yield from _table(['raw', 'queries', 'gallery', 'score gap', 'hubs (skewness)', 'measures'])
     for name, x in sets.items():
         values = ', '.join(f'{_named(key)} {value:.1f}' for key, value in x['raw'].items())
         yield (
-            f'| {name} | {x["queries"]:,} | {x["gallery"]:,} | {x["reach"]:.3f} '
+            f'| {name} | {x["queries"]:,} | {x["gallery"]:,} | {x["score_gap"]:.3f} '
             f'| {x["hubs"]:.1f} | {values} |'
         )
 

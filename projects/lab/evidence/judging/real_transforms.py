@@ -9,7 +9,7 @@ from torch import Tensor
 
 import mmvtr
 from judging.real_sets import Part
-from judging.transforms import reach
+from judging.transforms import score_gap
 from mmvtr.functional import invgc
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
 
@@ -24,7 +24,7 @@ LARGE = 2000
 
 
 class Setting(NamedTuple):
-    """A transform and its options; ``reach`` is a temperature as a share of the bank's."""
+    """A transform and its options; ``score_gap`` is a temperature as a share of the bank's."""
 
     transform: str
     options: tuple[tuple[str, float], ...] = ()
@@ -44,7 +44,7 @@ def settings_for(part: Part) -> Iterator[Setting]:
         return
     yield RAW
     yield from SHOWN
-    yield from (setting('sinkhorn', reach=share) for share in SHARES[2:] if share != 0.11)
+    yield from (setting('sinkhorn', score_gap=share) for share in SHARES[2:] if share != 0.11)
 
 
 def setting(name: str, **options: float) -> Setting:
@@ -56,10 +56,10 @@ def settings() -> Iterator[Setting]:
     yield RAW
     for name in BY_TEMPERATURE:
         for share in SHARES:
-            yield setting(name, reach=share)
+            yield setting(name, score_gap=share)
     for share in (0.067, 0.11, 0.2):
-        for strictness in (0.8, 0.5):
-            yield setting('unbalanced_sinkhorn', reach=share, strictness=strictness)
+        for marginal_penalty in (0.8, 0.5):
+            yield setting('unbalanced_sinkhorn', score_gap=share, marginal_penalty=marginal_penalty)
     for k in (3, 10, 20, 50):
         yield setting('csls', neighbours=k)
     for k, alpha in ((16, 0.75), (16, 0.5), (128, 0.75)):
@@ -72,8 +72,8 @@ def settings() -> Iterator[Setting]:
 
 #: One a transform, fixed before looking; they have intervals on the page.
 SHOWN = (
-    *(setting(name, reach=0.11) for name in BY_TEMPERATURE),
-    setting('unbalanced_sinkhorn', reach=0.067, strictness=0.8),
+    *(setting(name, score_gap=0.11) for name in BY_TEMPERATURE),
+    setting('unbalanced_sinkhorn', score_gap=0.067, marginal_penalty=0.8),
     setting('csls', neighbours=10),
     setting('nnn', neighbours=16, alpha=0.75),
     setting('local_scaling', strength=0.75),
@@ -95,8 +95,8 @@ def transformed(one: Setting, part: Part, source: str) -> Optional[Tensor]:
     if one.transform == 'invgc':
         return _moved(part, source, options)
     reads = TRANSFORMS[one.transform].reads
-    if 'reach' in options:
-        options['temperature'] = options.pop('reach') * reach(bank)
+    if 'score_gap' in options:
+        options['temperature'] = options.pop('score_gap') * score_gap(bank)
     if 'neighbours' in options:
         options['neighbours'] = min(int(options['neighbours']), *bank.shape)
     for name in {'bank_gallery', 'item_bank'} & {*reads}:
@@ -108,7 +108,7 @@ def transformed(one: Setting, part: Part, source: str) -> Optional[Tensor]:
             options[name] = None if part.test is None else part.test.items @ part.test.items.T
         if options[name] is None:
             return None
-    return TRANSFORMS[one.transform](part.scores, bank, **options)
+    return TRANSFORMS[one.transform].function(part.scores, bank, **options)
 
 
 def _moved(part: Part, source: str, options: dict[str, float]) -> Optional[Tensor]:

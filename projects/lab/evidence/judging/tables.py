@@ -19,7 +19,7 @@ def tables(results: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _kind(kind: str, found: Mapping[str, Any]) -> Iterator[str]:
-    yield from (f'# {kind}', '', f'Reach {found["reach"]:g}.')
+    yield from (f'# {kind}', '', f'Score gap {found["score_gap"]:g}.')
     shares = ' and '.join(f'{found["unseen"][d]:.1f} % ({d})' for d in DIRECTIONS)
     yield from (f'Among no ten best of Flickr8k: {shares} of the items.', '', '## Raw', '')
     yield from (f'| queries | {HEAD} |', '|' + '---|' * 7)

@@ -1,7 +1,7 @@
 """The transforms of the judged benchmark over their settings.
 
-Temperatures are shares of the *reach* of a matrix: how far a query's best score lies above its mean
-score, on average over the queries.  So they mean the same for scores of any scale.
+Temperatures are shares of the *score gap* of a matrix: how far a query's best score lies above its
+mean score, on average over the queries.  So they mean the same for scores of any scale.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from torch import Tensor
 
 from mmvtr import functional as fn
 
-#: Of the temperatures; .067 of the reach is .03 for the TF-IDF of Flickr8k.
+#: Of the temperatures; .067 of the score gap is .03 for the TF-IDF of Flickr8k.
 SHARES = (0.02, 0.045, 0.067, 0.11, 0.22)
 NEIGHBOURS = (3, 10, 20, 50)
-STRICTNESS = (0.5, 0.7, 0.8, 0.9)
+PENALTIES = (0.5, 0.7, 0.8, 0.9)
 #: Of both kinds of Sinkhorn.
 ITERATIONS = 10
 
@@ -25,9 +25,9 @@ class Setting(NamedTuple):
 
     Attributes:
         transform: name.
-        share: of the reach, its temperature; 0 = it has none.
-        other: k of CSLS (at most all there are), the strictness, or the part of a shrunk bias;
-            0 = it has none.
+        share: of the score gap, its temperature; 0 = it has none.
+        other: k of CSLS (at most all there are), the marginal penalty, or the part of a shrunk
+            bias; 0 = it has none.
     """
 
     transform: str
@@ -41,10 +41,10 @@ class Setting(NamedTuple):
 
     def apply(self, scores: Tensor, bank: Tensor) -> Tensor:
         """Scores [Q, N] of queries and [K, N] of a bank -> [Q, N]."""
-        return FUNCTIONS[self.transform](scores, bank, self.share * reach(bank), self.other)
+        return FUNCTIONS[self.transform](scores, bank, self.share * score_gap(bank), self.other)
 
 
-def reach(scores: Tensor) -> float:
+def score_gap(scores: Tensor) -> float:
     """How far the best score of a row lies above its mean, on average."""
     return float((scores.amax(1) - scores.mean(1)).mean())
 
@@ -59,8 +59,8 @@ def settings() -> Iterator[Setting]:
             yield Setting(name, share)
     for share in SHARES[1:4]:
         yield Setting('shrunk_sinkhorn', share, 0.5)
-        for strictness in STRICTNESS:
-            yield Setting('unbalanced_sinkhorn', share, strictness)
+        for marginal_penalty in PENALTIES:
+            yield Setting('unbalanced_sinkhorn', share, marginal_penalty)
 
 
 def _shrunk(scores: Tensor, bank: Tensor, temperature: float, share: float) -> Tensor:
@@ -78,6 +78,6 @@ FUNCTIONS: Mapping[str, Callable[[Tensor, Tensor, float, float], Tensor]] = dict
     sinkhorn=lambda s, g, t, x: fn.sinkhorn_scores(s, g, temperature=t, iterations=ITERATIONS),
     shrunk_sinkhorn=_shrunk,
     unbalanced_sinkhorn=lambda s, g, t, x: fn.unbalanced_sinkhorn(
-        s, g, temperature=t, strictness=x, iterations=ITERATIONS
+        s, g, temperature=t, marginal_penalty=x, iterations=ITERATIONS
     ),
 )

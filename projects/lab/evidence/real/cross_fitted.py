@@ -9,14 +9,14 @@ import torch
 from methods import METHODS, model_of
 from towers import permuted
 
-from mmvtr.models import CrossFittedBelief
+from mmvtr.models import CrossFittedTeachers
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
 
 
 @MODELS.register_module()
-class PermutedCrossFittedBelief(CrossFittedBelief):
+class PermutedCrossFittedTeachers(CrossFittedTeachers):
     """A control: its weights, permuted over the unannotated pairs of the batch."""
 
     def forward(self, texts: Levels, videos: Levels, target: Target) -> tuple[Target, dict]:

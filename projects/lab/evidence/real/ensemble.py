@@ -7,20 +7,21 @@ from typing import Any, Mapping, Sequence
 import torch
 from torch import nn
 
+from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.structures import Embedding, Levels
 
 
 class Ensemble(nn.Module):
-    """Models of one embedding each: the cosine of all unit vectors in a row is the mean cosine.
+    """Models of one vector an item each: the cosine of all vectors in a row is the mean cosine.
 
     Args:
-        members: retrievers that compare by the cosine of ``'global'``.
+        members: retrievers whose scores are inner products of unit vectors.
     """
 
     def __init__(self, members: Sequence[nn.Module]) -> None:
         super().__init__()
         self.members = nn.ModuleList(members)
-        self.similarity = members[0].similarity
+        self.similarity = CosineSimilarity()
 
     @classmethod
     def of(cls, members: Sequence[nn.Module]) -> nn.Module:
@@ -28,12 +29,11 @@ class Ensemble(nn.Module):
         return cls(members) if len(members) > 1 else members[0]
 
     def encode_text(self, inputs: Mapping[str, Any]) -> Levels:
-        return _joined([member.encode_text(inputs) for member in self.members])
+        return self._joined([member.encode_text(inputs) for member in self.members])
 
     def encode_video(self, inputs: Mapping[str, Any]) -> Levels:
-        return _joined([member.encode_video(inputs) for member in self.members])
+        return self._joined([member.encode_video(inputs) for member in self.members])
 
-
-def _joined(each: Sequence[Levels]) -> Levels:
-    units = [nn.functional.normalize(levels['global'].mean, dim=-1) for levels in each]
-    return {'global': Embedding(torch.cat(units, -1))}
+    def _joined(self, each: Sequence[Levels]) -> Levels:
+        units = [member.similarity.flat(levels) for member, levels in zip(self.members, each)]
+        return {'global': Embedding(torch.cat(units, -1))}

@@ -49,7 +49,7 @@ class EndAfter(Hook):
 def eta_of(model: torch.nn.Module, test: reading.Whole) -> torch.Tensor:
     """Eta of all pairs [T, V], by what texts and images reach with their own."""
     model.eval()
-    judge = model.belief.believer
+    judge = model.teacher.copy
     texts, videos = (model.encoded_by(judge, test.inputs, side) for side in ('text', 'video'))
     supervision = judge.supervision
     p = supervision.match_logits(texts, videos).sigmoid()
@@ -89,7 +89,7 @@ def main() -> None:
         crowd=np.array([crowd.get(pair, np.nan) for pair in pairs], 'f4'),
         expert=np.array([expert.get(pair, np.nan) for pair in pairs], 'f4'),
     )
-    print(f'{len(pairs)} pairs, copy of step {int(trained.model.belief.believer.supervision.step)}')
+    print(f'{len(pairs)} pairs, copy of step {int(trained.model.teacher.copy.supervision.step)}')
 
 
 if __name__ == '__main__':

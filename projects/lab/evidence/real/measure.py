@@ -84,12 +84,12 @@ class Bank(NamedTuple):
     videos: Tensor
 
 
-def reach(scores: Tensor) -> float:
+def score_gap(scores: Tensor) -> float:
     """How far a query's best score lies above its mean."""
     return float((scores.amax(1) - scores.mean(1)).mean())
 
 
-#: Three settings each; temperatures are shares of the reach of the bank's scores.
+#: Three settings each; temperatures are shares of the score gap of the bank's scores.
 SETTINGS: Mapping[str, tuple[dict[str, float], ...]] = dict(
     sinkhorn=tuple(dict(share=x) for x in (0.045, 0.11, 0.22)),
     unbalanced_sinkhorn=tuple(dict(share=x) for x in (0.045, 0.11, 0.22)),
@@ -110,10 +110,10 @@ def transformed(name: str, setting: Mapping[str, float], scores: Tensor, bank: B
 def _one(name: str, setting: Mapping[str, float], scores: Tensor, bank: Tensor) -> Tensor:
     options: dict[str, Any] = dict(setting)
     if 'share' in options:
-        options['temperature'] = options.pop('share') * reach(bank)
+        options['temperature'] = options.pop('share') * score_gap(bank)
     if name in ('csls', 'nnn'):  # tiny sets have fewer neighbours
         options['neighbours'] = min(options.get('neighbours', 16), *bank.shape)
-    return TRANSFORMS[name](scores, bank, **options)
+    return TRANSFORMS[name].function(scores, bank, **options)
 
 
 def best_setting(name: str, scores: Tensor, bank: Bank, positives: Tensor) -> dict[str, float]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any, Sequence
 
 import torch
 from methods import METHODS, model_of
-from reading import dataset, whole
-from sets import write_store
+from reading import Whole, dataset, whole
+from torch import Tensor, nn
+from towers import KeptTable
 from training import Trained, encode
 
 from mmvtr.registry import MODELS
@@ -24,13 +23,17 @@ def seeds_of(count: int, seed: int) -> list[int]:
     return [seed + APART * n for n in range(count)]
 
 
-def member(place: Any, rate: float, seed: int) -> Trained:
-    """A training of InfoNCE, made once and kept beside the data that it has read."""
+def member(place: Any, rate: float, seed: int, of: Any = model_of) -> Trained:
+    """A training of InfoNCE, made once and kept beside the data that it has read.
+
+    Args:
+        of: makes the config of the model.
+    """
     from run import fit
 
     method = METHODS['infonce']
     path = place.folder / f'{_name(place, rate, seed)}.pth'
-    config = model_of(method, place.about, place.text)
+    config = of(method, place.about, place.text)
     if not path.exists():
         data = dataset(place.folder, 'train', place.text)
         trained = fit(place, 'infonce', config, data, rate, seed)
@@ -42,34 +45,25 @@ def member(place: Any, rate: float, seed: int) -> Trained:
     return Trained(**{**kept, 'model': model})
 
 
-def teachers(place: Any, rate: float, seeds: Sequence[int]) -> tuple[str, ...]:
-    """Store each member's logits as vectors; returns the names by which a dataset reads them."""
-    names = []
-    for seed in seeds:
-        name = _name(place, rate, seed)
-        paths = [place.folder / f'{name}_{side}.h5' for side in ('text', 'video')]
-        names.append(name)
-        if all(path.exists() for path in paths):
-            continue
-        trained = member(place, rate, seed)
-        model = trained.model
-        model.load_state_dict(trained.best)
-        everything = whole(dataset(place.folder, 'train', place.text))
-        levels = encode(model, everything.inputs)
-        for path, side, ids in zip(paths, levels, (everything.texts, everything.videos)):
-            by = model.temperature().detach() if path == paths[0] else 1.0
-            vectors = (model.similarity.flat(side) / by).numpy()
-            _whole(path, dict(zip(ids, vectors[:, None])))
-    return tuple(names)
+def taught(
+    place: Any, data: KeptTable, rate: float, seeds: Sequence[int], of: Any = model_of
+) -> KeptTable:
+    """The dataset with each member's logits as vectors, ``member0`` and so on."""
+    everything, found = whole(dataset(place.folder, 'train', place.text)), {}
+    for n, seed in enumerate(seeds):
+        trained = member(place, rate, seed, of)
+        trained.model.load_state_dict(trained.best)
+        found[f'member{n}'] = logits_of(trained.model, everything)
+    return data.with_vectors(**found)
+
+
+@torch.no_grad()
+def logits_of(model: nn.Module, some: Whole) -> tuple[Tensor, Tensor]:
+    """Vectors of texts and of videos whose inner products are a model's logits."""
+    texts, videos = map(model.similarity.flat, encode(model, some.inputs))
+    return texts / model.temperature(), videos
 
 
 def _name(place: Any, rate: float, seed: int) -> str:
     """Name of a member: all that it depends on beside the data."""
     return f'member_{place.text}_{place.schedule.epochs}_{rate:g}_{seed}'
-
-
-def _whole(path: Path, arrays: dict[str, Any]) -> None:
-    """Write a store under its name only when it is complete."""
-    part = path.with_suffix(f'.{os.getpid()}.part')  # jobs may store the same
-    write_store(part, arrays)
-    part.rename(path)

@@ -95,7 +95,7 @@ RECIPE = 'FMJV'
 LOSS = ('losses', 'supervision')
 #: All sets.
 ALL = 'FMLTJU'
-EARLY = dict(type='Belief', at=0.15)
+EARLY = dict(type='EarlyTeacher', at=0.15)
 HINGE = 'losses.triplet'
 UATVR = dict(type='UATVR', max_frames=6, max_words=20, temporal_layers=1)
 PLAIN = dict(UATVR, extra_frames=0, extra_words=0)
@@ -132,9 +132,9 @@ def _by_length(*reads: str, **changes: Any) -> Method:
     return plain._replace(**changes)
 
 
-def _crossed(belief: str) -> Method:
+def _crossed(teacher: str) -> Method:
     """DVTR with eta of models of halves of the items."""
-    change = {'belief': dict(type=belief)}
+    change = {'teacher': dict(type=teacher)}
     return Method('dvtr_c2v_msrvtt', change=change, once=ALL, crossed=True)
 
 
@@ -169,15 +169,15 @@ METHODS: dict[str, Method] = {
     'dvtr': Method('dvtr_c2v_msrvtt'),
     'dvtr_permuted': Method('dvtr_c2v_msrvtt', change={'supervision.type': 'PermutedDVTR'}),
     'dvtr_floor1': Method('dvtr_c2v_msrvtt', change={'supervision.floor': 1.0}, once='FM'),
-    'dvtr_early': Method('dvtr_c2v_msrvtt', change={'belief': EARLY}),
+    'dvtr_early': Method('dvtr_c2v_msrvtt', change={'teacher': EARLY}),
     'dvtr_early_permuted': Method(
-        'dvtr_c2v_msrvtt', change={'belief': EARLY, 'supervision.type': 'PermutedDVTR'}
+        'dvtr_c2v_msrvtt', change={'teacher': EARLY, 'supervision.type': 'PermutedDVTR'}
     ),
     'dvtr_early_calibrated': Method(
-        'dvtr_c2v_msrvtt', change={'belief': dict(EARLY, share=0.002)}, once='FM'
+        'dvtr_c2v_msrvtt', change={'teacher': dict(EARLY, share=0.002)}, once='FM'
     ),
-    'dvtr_crossed': _crossed('CrossFittedBelief'),
-    'dvtr_crossed_permuted': _crossed('PermutedCrossFittedBelief'),
+    'dvtr_crossed': _crossed('CrossFittedTeachers'),
+    'dvtr_crossed_permuted': _crossed('PermutedCrossFittedTeachers'),
     'dvtr_triplet': Method('dvtr_c2v_msrvtt_triplet', control='triplet_05', once='MJ'),
     'dvtr_pcme': Method('dvtr_c2v_msrvtt_full_pcme', once=ALL),
     'oracle': Method('oracle_c2v_planted_features', parts=LOSS, sets='J', reads=('truth',)),
@@ -348,15 +348,14 @@ def own_training(method: Method, rate: float) -> dict[str, Any]:
 
 def towers(about: Mapping[str, Any], text: str, wide: int = 1) -> dict[str, Any]:
     """Configs of the two small towers, ``wide`` times as wide."""
-    size = dict(dim=DIM * wide, **(dict(hidden=HIDDEN * wide) if wide > 1 else {}))
+    dim, hidden = dict(dim=DIM * wide), dict(hidden=HIDDEN * wide)
     tower = dict(
-        minilm=dict(type='SmallText', in_dim=about.get('text_width')),
-        word_vectors=dict(type='SmallText', in_dim=about.get('word_width')),
-        words=dict(type='WordGRU', words=about['vocabulary']),
+        minilm=dict(type='SmallText', in_dim=about.get('text_width'), **hidden),
+        word_vectors=dict(type='SmallText', in_dim=about.get('word_width'), **hidden),
+        words=dict(type='WordGRU', words=about['vocabulary']),  # its states are its vectors
     )[text]
-    return dict(
-        frames=dict(type='SmallFrames', in_dim=about['width'], **size), text=dict(tower, **size)
-    )
+    frames = dict(type='SmallFrames', in_dim=about['width'], **hidden)
+    return dict(frames=dict(frames, **dim), text=dict(tower, **dim))
 
 
 def _preprocessor(config: Any) -> str:

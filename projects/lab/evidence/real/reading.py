@@ -13,7 +13,7 @@ from sets import shared
 from torch import Tensor
 from towers import KeptTable
 
-from mmvtr.datasets import CaptionImplication, collate_retrieval
+from mmvtr.datasets import CaptionImplication
 from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor
 
 #: Frames that a video keeps at most, by set (else 12), and words that a text does.
@@ -94,8 +94,7 @@ def dataset(
 
     Args:
         text: 'minilm', 'words' (ids) or 'word_vectors'.
-        reads: see :class:`methods.Method`, 'halves_SEED', and names of members.teachers, which are
-            'member0' and so on to a supervision.
+        reads: see :class:`methods.Method`, and 'halves_SEED'.
     """
     from mmengine.registry import init_default_scope
 
@@ -128,9 +127,6 @@ def dataset(
             for name in reads
             if name in stores
         }
-        members = [name for name in reads if name.startswith('member_')]
-        for n, name in enumerate(members):
-            wanted[f'member{n}'] = str(folder / f'{name}_{side}.h5')
         if wanted:
             steps.append(dict(type='LoadVectors', side=side, stores=wanted))
     known = records_of(folder)
@@ -155,8 +151,7 @@ def whole(
     """All videos and texts of a dataset, or some of each."""
     texts = range(len(data.texts)) if texts is None else texts
     videos = range(len(data.videos)) if videos is None else videos
-    halves = [data.load_video(v) for v in videos] + [data.load_text(t) for t in texts]
-    batch = VideoTextDataPreprocessor()(collate_retrieval(halves))
+    batch = VideoTextDataPreprocessor()(data.rows(videos, texts))
     place = {v: n for n, v in enumerate(videos)}
     own = torch.tensor([place[data.texts[t]['video_idx'][0]] for t in texts])
     return Whole(

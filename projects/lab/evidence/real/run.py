@@ -9,7 +9,7 @@
     python projects/lab/evidence/real/run.py --jobs 16         # so many trainings at once
 
 A FOLDER of your own is described in sets.py.  Each look at val is a line; at the end each row's
-change over its control with its interval over seeds.
+paired differences to its control with intervals over seeds.
 Data are found in ../shared or $MMVTR_SHARED, and what encode_words.py has made for M and T;
 work_dirs/real holds what the product reads of them.
 Results that are there are not made again.  Seed 0 tries two learning rates (some rows one), and val
@@ -33,11 +33,19 @@ import reading
 import torch
 from ensemble import Ensemble
 from judged import Judged, agreement, crowd_pairs, expert_pairs, shares
-from members import STUDENT, member, seeds_of, teachers
+from members import STUDENT, member, seeds_of, taught
 from methods import METHODS, TESTED, Method, model_of, own_training
 from results import AIMS, RESULTS, Result, Results, rates_of
 from sets import SETS, in_a_sentence, of_folder, prepare, shared, write_store
 from training import Schedule, Trained, encode, train
+
+from mmvtr.evaluation.differences import (
+    Measured,
+    corrected,
+    difference,
+    differences_table,
+    in_words,
+)
 
 WORK = Path('work_dirs/real')
 SEEDS = (0, 1, 2, 3, 4)
@@ -221,24 +229,31 @@ def score(model: torch.nn.Module, texts, videos, rows: int = 512):
     return torch.cat(parts).float()
 
 
-def one(place: Place, name: str, seed: int, rate: float, of: Any = model_of) -> Result:
-    """One row's training (or its several) and figures, of the model that ``of`` makes."""
+def one(
+    place: Place, name: str, seed: int, rate: float, of: Any = model_of, teach: Any = taught
+) -> Result:
+    """One row's training (or its several) and figures.
+
+    Args:
+        of: makes the config of the model.
+        teach: gives the training set what a student's teachers say, see :func:`members.taught`.
+    """
     method = METHODS[name]
     evaluator = Evaluator(place, method)
     place.tested.clear()
     if 'teacher' in method.reads:
-        teach(place)
+        store_teacher(place)
     reads = (*method.reads, f'halves_{seed}') if method.crossed else tuple(method.reads)
-    if method.taught:
-        reads += teachers(place, rate, seeds_of(method.taught, seed))
     data = reading.dataset(place.folder, 'train', evaluator.kind, reads, method.epoch_unit)
+    if method.taught:
+        data = teach(place, data, rate, seeds_of(method.taught, seed), of)
     config = of(method, place.about, place.text)
     if method.crossed:
         from cross_fitted import halves
 
-        config['belief']['halves'] = halves(place, data, rate, seed)
+        config['teacher']['halves'] = halves(place, data, rate, seed)
     if name == 'infonce' or method.copies > 1:
-        each = [member(place, rate, other) for other in seeds_of(method.copies, seed)]
+        each = [member(place, rate, other, of) for other in seeds_of(method.copies, seed)]
     else:
         own = seed + STUDENT if method.taught else seed
         each = [fit(place, name, config, data, rate, own)]
@@ -289,7 +304,7 @@ def fit(
     )
 
 
-def teach(place: Place) -> None:
+def store_teacher(place: Place) -> None:
     """Vectors of a teacher that reads the other text kind, once a set (TeachText)."""
     paths = [place.folder / f'teacher_of_{place.text}_{side}.h5' for side in ('text', 'video')]
     if all(path.exists() for path in paths):
@@ -350,7 +365,7 @@ def done(todo: Sequence[tuple], processes: int, end: float) -> Iterable[tuple]:
                 yield job, attempt(*job)
         return
     for place in {place for place, name, *_ in todo if 'teacher' in METHODS[name].reads}:
-        teach(place)  # here, as all processes would
+        store_teacher(place)  # here, as all processes would
     with ProcessPoolExecutor(min(processes, len(todo)), initializer=quiet) as pool:
         running = {pool.submit(attempt, *job): job for job in todo}
         for future in as_completed(running):
@@ -457,32 +472,36 @@ def main() -> None:
         raise SystemExit(f'error: {len(failed)} trainings failed, see above: {", ".join(names)}')
 
 
+#: Heading, figure and epoch of the differences that a run ends in.
+SHOWN = (
+    ('rsum', 'rsum', 'best'),
+    ('rsum, last epoch', 'rsum', 'last'),
+    ('R@1 t2v', 't2v_R1', 'best'),
+    ('R@1 v2t', 'v2t_R1', 'best'),
+)
+
+
 def changes(made: Sequence[Result], rows: Sequence[tuple[Place, str]]) -> list[str]:
-    """Each row's level, and its change over its control, paired over seeds, 95 % intervals."""
+    """Each row's level, and its paired differences to its control."""
     from tables import Table
 
-    lines = ['', 'change over the control, mean [95 % interval] over paired seeds']
+    lines, found = [''], []
     for place, name in rows:
         table, control = Table(made, place.name, place.text), METHODS[name].control
         runs = [*table.figures(name, 'best').values()]
         if runs:
             level = sum(run['rsum'] for run in runs) / len(runs)
             lines.append(f'{place.name} {name}: rsum {level:.1f}, {len(runs)} seeds')
-        pairs = table.paired(name, 'best') if control else []
-        if pairs:
-            parts = [
-                f'{title} {table.change(name, key, when)}'
-                for title, key, when in (
-                    ('rsum', 'rsum', 'best'),
-                    ('at the last epoch', 'rsum', 'last'),
-                    ('R@1 t2v', 't2v_R1', 'best'),
-                    ('v2t', 'v2t_R1', 'best'),
-                )
-            ]
-            lines.append(f'    over {control}, {len(pairs)} seeds: {", ".join(parts)}')
-        elif control and runs:
-            lines.append(f'    over {control}: no seed of both')
-    return lines
+        for title, key, when in SHOWN if control and runs else ():
+            ours, theirs = (
+                Measured({seed: run[key] for seed, run in table.figures(x, when).items()})
+                for x in (name, control)
+            )
+            found.append(difference(f'{place.name} {name} over {control}', title, ours, theirs))
+            if found[-1] is None and title == SHOWN[0][0]:
+                lines.append(f'    over {control}: no seed of both')
+    shown = corrected(found)
+    return [*lines, '', in_words(shown), '', differences_table(shown)] if shown else lines
 
 
 def text_name(name: str, text: str) -> str:

@@ -39,7 +39,7 @@ from mmvtr.structures import Embedding, Levels
 NAME, TEXT = 'S', 'both'
 FOLDER = run.WORK / NAME
 RATE, SCHEDULE = 1e-3, Schedule(12, batch=256, looks=2)
-ROWS = ('infonce', 'dvtr', 'dvtr_early', 'ncl')
+ROWS = ('infonce', 'dvtr', 'dvtr_early', 'ncl', 'ensemble', 'student', 'self_distilled')
 #: Ridge of videos (their features have unit variance) and of texts (a share of the mean variance).
 RIDGES, LINEAR = (3.0, 0.1), 192
 LEVELS = ('global', 'linear')

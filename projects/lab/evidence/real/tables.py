@@ -14,9 +14,9 @@ from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
 
 from methods import METHODS
 from results import AIMS, RESULTS, read_rows
-from seed_statistics import student, student_p
 
 from mmvtr.evaluation.paired import holm
+from mmvtr.evaluation.seeds import of_seeds
 
 ROOT = Path(__file__).resolve().parents[4]
 SHARES = RESULTS / 'shares.json'
@@ -28,10 +28,11 @@ PAGES = (
     'docs/real_data.md',
     'projects/lab/evidence/pages/real_tables.md',
 )
-#: Rows of README: set, text kind, method.
-OF_README = (
+#: Rows with levels at both epochs: set, text kind, method.
+BOTH_EPOCHS = (
     *(('F', 'minilm', name) for name in ('infonce', 'dvtr', 'dvtr_early')),
-    *(('J', 'minilm', name) for name in ('infonce', 'dvtr_early', 'dvtr_crossed')),
+    *(('J', 'minilm', name) for name in ('infonce', 'dvtr_early', 'dvtr_early_permuted')),
+    *(('J', 'minilm', name) for name in ('dvtr_crossed', 'dvtr_crossed_permuted', 'oracle')),
     *(('F', 'words', name) for name in ('triplet_02', 'teachtext')),
 )
 KINDS = {
@@ -42,21 +43,31 @@ KINDS = {
 #: Rows of the recipe -> vectors of 128 numbers an item.
 RECIPE = dict(
     infonce=1,
-    infonce_bank=1,
-    student=1,
-    student_bank=1,
     self_distilled=1,
+    student=1,
     student_of_softmaxes=1,
     student_of_five=1,
     twice_the_epochs=1,
     wide=3,
     student_wide=3,
     ensemble=3,
-    ensemble_bank=3,
 )
 #: Those of README.
-SHORT_RECIPE = ('infonce', 'infonce_bank', 'student', 'student_bank', 'self_distilled')
-SHORT_RECIPE += ('wide', 'ensemble')
+SHORT_RECIPE = ('infonce', 'infonce_bank', 'student', 'student_bank')
+#: Variants of a student (additions.py).
+ADDITIONS = {
+    'student': 'student of three',
+    'student_eta_three': "negatives weighted by the three teachers' eta",
+    'student_eta_one': "by one teacher's eta",
+    'student_crossed': 'teachers cross-fitted on thirds',
+    'student_debiased': 'teachers debiased first',
+    'student_ncl': "NCL's loss in place of InfoNCE",
+}
+#: Sets outside of the plan's, of which run.py has read a folder: the files' text kind, and a title.
+FURTHER = dict(
+    K=('minilm', '700 Flickr8k images by CLIP ViT-B/32, MiniLM'),
+    G=('words', '700 MSR-VTT videos by VGG16, words from scratch'),
+)
 #: First seed of the recipe's rows (PLAN.md), whose trainings of InfoNCE are members.
 FIRST = 20
 Row = Mapping[str, Any]
@@ -207,8 +218,8 @@ class Change(NamedTuple):
 
 def change(values: Sequence[float]) -> Change:
     """Of paired differences."""
-    low, high = student(values)
-    return Change(statistics.mean(values), low, high, student_p(values), len(values))
+    found = of_seeds(values)
+    return Change(found.mean, *found.interval, found.p, len(values))
 
 
 class Table:
@@ -423,62 +434,133 @@ def first_table(tables: Sequence[Table]) -> str:
     return '\n'.join(lines)
 
 
-def readme_table(tables: Mapping[tuple[str, str], Table]) -> str:
-    """A few rows of README, both directions, at the best and at the last epoch; levels first."""
-    firsts = [f'{way} R@1, {when}' for when in ('best', 'last') for way in ('t2v', 'v2t')]
-    lines = _head(['trained on', 'method', *firsts, 'rsum, best', 'rsum, last'])
-    for place, text, name in OF_README:
+def both_epochs(tables: Mapping[tuple[str, str], Table]) -> str:
+    """A few rows in both directions, at the best and at the last epoch; levels first."""
+    keys = [(key, when) for when in ('best', 'last') for key in ('t2v_R1', 'v2t_R1', 'rsum')]
+    names = dict(t2v_R1='t2v R@1', v2t_R1='v2t R@1', rsum='rsum')
+    columns = [f'{names[key]}, {when}' for key, when in keys]
+    lines = _head(['trained on', 'method', *columns, "rsum, last over the control's best"])
+    for place, text, name in BOTH_EPOCHS:
         table = tables[place, text]
-        keys = [(f'{way}_R1', when) for when in ('best', 'last') for way in ('t2v', 'v2t')]
-        keys += [('rsum', when) for when in ('best', 'last')]
-        if table.control(name):
+        control = table.control(name)
+        if control:
             cells = [table.change(name, key, when).short for key, when in keys]
+            last, best = table.figures(name, 'last'), table.figures(control, 'best')
+            both = sorted(last.keys() & best.keys())
+            cells.append(change([last[x]['rsum'] - best[x]['rsum'] for x in both]).short)
             lines.append(_line(KINDS[place, text], _over(table, name), *cells))
         else:
             cells = [f'{_mean(table.figures(name, w).values(), key):.1f}' for key, w in keys]
-            lines.append(_line(KINDS[place, text], f'*{NAMES[name]}: level*', *cells))
+            lines.append(_line(KINDS[place, text], f'*{NAMES[name]}: level*', *cells, ''))
     return '\n'.join(lines)
 
 
-def recipe_table(tables: Sequence[Table], names: Iterable[str], whens: Sequence[str]) -> str:
-    """Levels of the recipe's rows and their change of rsum over InfoNCE, by set."""
-    columns = []
+def recipe_tables(tables: Sequence[Table]) -> str:
+    """The recipe's rows, a table a set: levels, and changes of rsum over InfoNCE."""
+    parts = []
     for table in tables:
-        title = SETS[table.name]
-        columns += [f'{title}: R@1 t2v / v2t', *(f'rsum, {when}' for when in whens)]
-    lines = _head(['', 'numbers an item', *columns])
-    for name in names:
+        columns = ['', 'numbers an item', 'seeds', 'R@1 t2v / v2t', 'rsum, best', 'last']
+        lines = _head([*columns, 'best, with a bank'])
+        for name, vectors in RECIPE.items():
+            best, last, bank = (
+                _recipe_rows(table, x, when)
+                for x, when in ((name, 'best'), (name, 'last'), (f'{name}_bank', 'best'))
+            )
+            if len(best) >= LEAST:
+                cells = [_firsts(best), *(_levelled(table, x) for x in (best, last, bank))]
+                lines.append(_line(NAMES[name], vectors * 128, len(best), *cells))
+        parts.append('\n'.join([f'**{place_name(table)}**', '', *lines]))
+    return '\n\n'.join(parts)
+
+
+def short_recipe(tables: Sequence[Table]) -> str:
+    """Four rows of README: R@1 of both directions, rsum and its change over InfoNCE, by set."""
+    lines = _head(['', *map(place_name, tables)])
+    for name in SHORT_RECIPE:
         cells = []
         for table in tables:
-            rows = {
-                when: {s: x for s, x in table.figures(name, when).items() if s >= FIRST}
-                for when in whens
-            }
-            best = rows['best'].values()
-            keys = ('t2v_R1', 'v2t_R1') if len(best) >= LEAST else ()
-            cells.append(' / '.join(f'{_mean(best, key):.1f}' for key in keys))
-            for when in whens:
-                cells.append(_recipe_cell(table, name, when, rows[when]))
-        if any(cells):
-            lines.append(_line(_recipe_name(name), 128 * RECIPE[name], *cells))
+            rows = _recipe_rows(table, name, 'best')
+            cells.append(f'{_firsts(rows)}; {_levelled(table, rows)}')
+        trained = name.removesuffix('_bank')
+        title = NAMES[trained] + (' with a bank' if trained != name else '')
+        lines.append(_line(title, *cells))
     return '\n'.join(lines)
 
 
-def _recipe_cell(table: Table, name: str, when: str, rows: Mapping[int, Row]) -> str:
-    """Mean rsum, and its change over InfoNCE with half the interval."""
+def further_table(rows: Sequence[Row]) -> str:
+    """Students on sets that are not of the plan: levels, changes over InfoNCE by seed."""
+    lines = _head(['trained on', 'InfoNCE: rsum, best / last', 'student, best', 'last', 'seeds'])
+    for name, (text, title) in FURTHER.items():
+        table = Table(rows, name, text)
+        levels = [
+            f'{_mean(table.figures("infonce", when).values(), "rsum"):.1f}'
+            for when in ('best', 'last')
+        ]
+        moved = [table.change('student', 'rsum', when) for when in ('best', 'last')]
+        cells = [' / '.join(levels), *(x.short for x in moved), moved[0].seeds]
+        lines.append(_line(title, *cells))
+    return '\n'.join(lines)
+
+
+def additions_table(rows: Sequence[Row]) -> str:
+    """Variants of a student on val: the reference's levels, and changes over it by seed."""
+    lines = _head(['', 'rsum on val', 'with a bank', 'seeds'])
+    by_name = {
+        name: {row['seed']: row for row in rows if row['method'] == name} for name in ADDITIONS
+    }
+    base = by_name['student']
+    for name, title in ADDITIONS.items():
+        mine, cells = by_name[name], []
+        both = sorted(mine.keys() & base.keys())
+        for key in ('val', 'bank') if len(both) >= LEAST else ():
+            moved = [mine[seed][key] - base[seed][key] for seed in both]
+            level = f'{statistics.mean(mine[seed][key] for seed in both):.1f}'
+            cells.append(f'{level} ({change(moved).short})' if mine is not base else level)
+        if cells:
+            lines.append(_line(title, *cells, len(both)))
+    return '\n'.join(lines)
+
+
+def _recipe_rows(table: Table, name: str, when: str) -> dict[int, Row]:
+    """Figures by seed of the recipe's trainings (PLAN.md) alone."""
+    return {seed: row for seed, row in table.figures(name, when).items() if seed >= FIRST}
+
+
+def _firsts(rows: Mapping[int, Row]) -> str:
+    return ' / '.join(f'{_mean(rows.values(), key):.1f}' for key in ('t2v_R1', 'v2t_R1'))
+
+
+def _levelled(table: Table, rows: Mapping[int, Row]) -> str:
+    """Mean rsum, and its change over InfoNCE's best epoch with half the interval."""
     if len(rows) < LEAST:
         return ''
-    level = f'{_mean(rows.values(), "rsum"):.1f}'
-    if name == 'infonce':
-        return level
-    base = table.figures('infonce', when)
-    found = change([row['rsum'] - base[seed]['rsum'] for seed, row in rows.items()])
-    return f'{level} ({found.short})'
+    level, moved = f'{_mean(rows.values(), "rsum"):.1f}', _moved(table, rows)
+    return f'{level} ({change(moved).short})' if any(moved) else level
 
 
-def _recipe_name(name: str) -> str:
-    trained = name.removesuffix('_bank')
-    return NAMES[trained] + (' with a bank' if trained != name else '')
+def _moved(table: Table, rows: Mapping[int, Row]) -> list[float]:
+    """Changes of rsum over InfoNCE's best epoch."""
+    base = _recipe_rows(table, 'infonce', 'best')
+    return [row['rsum'] - base[seed]['rsum'] for seed, row in rows.items()]
+
+
+def change_over_infonce(table: Table, name: str) -> Optional[Change]:
+    """Of the recipe's rows at their best epoch; None of too few."""
+    rows = _recipe_rows(table, name, 'best')
+    return change(_moved(table, rows)) if len(rows) >= LEAST else None
+
+
+def taught_tables(rows: Sequence[Row]) -> list[Table]:
+    """Tables of the sets that have a student."""
+    kinds = {(row['set'], row['text']) for row in rows}
+    tables = [Table(rows, name, text) for text in TEXTS for name in SETS if (name, text) in kinds]
+    return [x for x in tables if len(_recipe_rows(x, 'student', 'best')) >= LEAST]
+
+
+def place_name(table: Table) -> str:
+    """A set, and what its texts are unless they are MiniLM's."""
+    kind = '' if table.text != 'words' else f', {TEXTS["words"]}'
+    return SETS[table.name] + kind
 
 
 def _head(columns: Sequence[str]) -> list[str]:
@@ -498,10 +580,14 @@ def blocks(rows: Sequence[Row]) -> dict[str, str]:
     wide = [x for x in tables.values() if x.listed() and (x.name, x.text) in WIDE]
     found['short'], found['first'] = short_table(wide), first_table(wide)
     found['levels'] = level_table([*tables.values()])
-    found['readme'] = readme_table(tables)
-    taught = [table for table in tables.values() if 'student' in table.runs]
-    found['recipe'] = recipe_table(taught, RECIPE, ('best', 'last'))
-    found['recipe-short'] = recipe_table(taught, SHORT_RECIPE, ('best',))
+    found['both'] = both_epochs(tables)
+    taught = taught_tables(rows)
+    found['recipe'], found['recipe-short'] = recipe_tables(taught), short_recipe(taught)
+    further, added = (read_rows(RESULTS / name) for name in ('further', 'additions'))
+    if further:
+        found['recipe-further'] = further_table(further)
+    if added:
+        found['recipe-additions'] = additions_table(added)
     found['shares'] = share_table()
     if ('S', 'both') in tables:
         from stronger_tables import stored_blocks

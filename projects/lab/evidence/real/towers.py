@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, Mapping, Sequence
 
 import torch
 from judged import crowd_pairs
 from study_parts.caption_items import CaptionWords
 from torch import Tensor, nn
 
-from mmvtr.datasets import TableDataset
+from mmvtr.datasets import TableDataset, collate_retrieval
 from mmvtr.datasets.items import item_key
 from mmvtr.datasets.records import Records
 from mmvtr.datasets.videos.feature_stores import open_store
 from mmvtr.models.layers.pooling import mean_of_units
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
 from mmvtr.models.target import Target
-from mmvtr.registry import DATASETS, MODELS, TASK_UTILS, TRANSFORMS
+from mmvtr.registry import DATASETS, FUNCTIONS, MODELS, TASK_UTILS, TRANSFORMS
 from mmvtr.structures import Levels
 
 
@@ -103,28 +104,66 @@ def permuted(weights: Tensor, positives: Tensor) -> Tensor:
 
 @DATASETS.register_module()
 class KeptTable(TableDataset):
-    """A TableDataset that reads each item once: only which text of a video is drawn is random."""
+    """A TableDataset that is read once: batches are rows of all items together.
+
+    Only which text of a video is drawn is random.
+    """
 
     def __getitem__(self, key: Any) -> dict[str, Any]:
-        """As of the base, whose three generators would be seeded for nothing here."""
+        v, texts = self._of_key(key)
+        return dict(video=self.load_video(v), texts=[self.load_text(t) for t in texts])
+
+    def __getitems__(self, keys: Sequence[Any]) -> dict[str, Any]:
+        """A batch, as collate_retrieval makes it of these items; a DataLoader asks for this."""
+        drawn = [self._of_key(key) for key in keys]
+        return self.rows([v for v, _ in drawn], [t for _, own in drawn for t in own])
+
+    def rows(self, videos: Sequence[int], texts: Sequence[int]) -> dict[str, Any]:
+        """A batch of some videos and texts."""
+        rows = dict(video=[*videos], text=[*texts], environment=[*videos], broken=[])
+        return {
+            part: {name: _rows(x, rows[name.partition('_')[0]]) for name, x in own.items()}
+            for part, own in self.everything().items()
+        }
+
+    def everything(self) -> dict[str, Any]:
+        """All videos and texts in one batch."""
+        if '_everything' not in self.__dict__:
+            videos = [self.load_video(v) for v in range(len(self.videos))]
+            texts = [self.load_text(t) for t in range(len(self.texts))]
+            self._everything = collate_retrieval([*videos, *texts])
+        return self._everything
+
+    def with_vectors(self, **vectors: tuple[Tensor, Tensor]) -> KeptTable:
+        """The same with a vector of each text [T, D] and of each video [V, D] by name."""
+        found, everything = copy.copy(self), self.everything()
+        samples = dict(everything['data_samples'])
+        for side, n in (('text', 0), ('video', 1)):
+            own = {name: both[n][:, None] for name, both in vectors.items()}
+            samples[f'{side}_vectors'] = {**samples.get(f'{side}_vectors', {}), **own}
+        found._everything = dict(everything, data_samples=samples)
+        return found
+
+    def _of_key(self, key: Any) -> tuple[int, list[int]]:
+        """The video and the texts of an item."""
         key = item_key(key)
-        draw = random.Random(f'{key.seed} {key.epoch} {key.index}')
         v = self.videos_with_text[key.index]
         own = self.texts_of[v]
-        texts = [draw.choice(own)] if self.epoch_unit == 'video' else own
-        return dict(video=self._video(v), texts=[self._text(t) for t in texts])
+        draw = random.Random(f'{key.seed} {key.epoch} {key.index}')
+        return v, [draw.choice(own)] if self.epoch_unit == 'video' else own
 
-    def _video(self, v: int) -> dict[str, Any]:
-        known = self.__dict__.setdefault('_kept_videos', {})
-        if v not in known:
-            known[v] = super()._video(v)
-        return dict(known[v])
 
-    def _text(self, t: int) -> dict[str, Any]:
-        known = self.__dict__.setdefault('_kept_texts', {})
-        if t not in known:
-            known[t] = super()._text(t)
-        return dict(known[t])
+def _rows(values: Any, rows: Sequence[int]) -> Any:
+    """Some rows of a tensor, of a list, or of each of a dict."""
+    if isinstance(values, Mapping):
+        return {name: _rows(x, rows) for name, x in values.items()}
+    return values[rows] if isinstance(values, Tensor) else [values[row] for row in rows]
+
+
+@FUNCTIONS.register_module()
+def as_read(batch: Any) -> Any:
+    """The collation of what is a batch already."""
+    return batch
 
 
 @TRANSFORMS.register_module()

@@ -152,7 +152,7 @@ def train(
             dataset=dataset,
             batch_size=schedule.batch,
             sampler=dict(type='mmvtr.EpochSampler', seed=seed),
-            collate_fn=dict(type='mmvtr.collate_retrieval'),
+            collate_fn=dict(type='mmvtr.as_read'),
             **batches,
         ),
         cfg=cfg,

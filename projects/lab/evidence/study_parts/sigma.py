@@ -7,7 +7,7 @@ from torch import Tensor
 
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.functional.values import check_range
-from mmvtr.models.supervisions.weights import Ramped, spare, spared
+from mmvtr.models.supervisions.weights import Ramped, down_weight, weight_figures
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
@@ -24,7 +24,7 @@ class SigmaSupervision(Ramped):
     Where its head has learnt to, it tells texts that say little, without words (docs/uatvr.md says
     where it has, and where it points the other way), and nothing of which videos they are true of.
     So it is meant as the floor of another supervision, which knows pairs: in
-    ``CombinedSupervision(spared_by='all')`` a negative is spared only as far as both spare it, and
+    ``CombinedSupervision(combine='max')`` a negative is spared only as far as both spare it, and
     those of a text that its head is sure of are pushed in full.  How much a text counts
     (``Target.counts``) is not its matter.
 
@@ -76,8 +76,8 @@ class SigmaSupervision(Ramped):
         eta = 1 - (shares_below(geometric_sigma(found.log_std)) / self.half).clamp(max=1.0)
         eta = eta[:, None].expand(target.positives.shape)
         share = self.faded_in
-        target, sums = spare(target, eta, floor=self.floor, share=share)
-        return target, spared(sums)
+        target, sums = down_weight(target, eta, floor=self.floor, share=share)
+        return target, weight_figures(sums)
 
 
 def shares_below(values: Tensor) -> Tensor:

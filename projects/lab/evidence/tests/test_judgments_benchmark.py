@@ -86,9 +86,9 @@ def test_words_learn_from_their_group_alone(tool):
     assert sorted(both[both > 0].tolist()) == pytest.approx(sorted(expected))
 
 
-def test_reach(tool):
+def test_score_gap(tool):
     scores = torch.tensor([[1.0, 0, 0, 0], [3, 1, 0, 0]])
-    assert tool['judging.transforms'].reach(scores) == pytest.approx((0.75 + 2) / 2)
+    assert tool['judging.transforms'].score_gap(scores) == pytest.approx((0.75 + 2) / 2)
     setting = tool['judging.transforms'].Setting('raw')
     assert torch.equal(setting.apply(scores, scores), scores)
 

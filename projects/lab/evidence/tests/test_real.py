@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 import subprocess
 import sys
 
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 import torch
 from config_files import ROOT, config_file
+
+from mmvtr.datasets import ItemKey, collate_retrieval
 
 
 def run(real, monkeypatch, *argv):
@@ -54,9 +57,9 @@ def test_students_are_made_of_kept_members_and_compared(real, folder, monkeypatc
     printed = capsys.readouterr().out
     assert 'own: texts are 12 stored numbers each (captions.npz)' in printed
     assert 'own student seed 9000: 2 epochs of 1 steps, 2 in all' in printed
-    kept = {path.stem for path in (folder.parent / 'work_dirs/real/members').glob('*.pth')}
-    members = {f'own_minilm_0.001_{seed + 1000 * n}' for seed in (0, 1) for n in range(3)}
-    assert members <= kept and kept - members <= {'own_minilm_0.002_0', 'own_minilm_0.002_1'}
+    kept = {path.stem for path in (folder.parent / 'work_dirs/real/own').glob('member_*.pth')}
+    seeds = {seed + 1000 * n for seed in (0, 1) for n in range(3)}
+    assert len(kept) in (6, 7, 8) and {int(name.rpartition('_')[2]) for name in kept} == seeds
     rows = [json.loads(line) for line in (out / 'own_minilm.jsonl').read_text().splitlines()]
     base = [row for row in rows if row['method'] == 'infonce']
     rate = max((row for row in base if row['seed'] == 0), key=lambda row: row['val'])['rate']
@@ -67,13 +70,54 @@ def test_students_are_made_of_kept_members_and_compared(real, folder, monkeypatc
     of['infonce'] = {row['seed']: row['best']['rsum'] for row in base if row['rate'] == rate}
     for name in ('student', 'wide'):
         mean = sum(of[name][seed] - of['infonce'][seed] for seed in (0, 1)) / 2
-        end = printed[printed.index('change over the control') :]
-        line = end[end.index(f'own {name}: ') :].splitlines()[1]
-        assert (
-            line.strip().replace('*', '').startswith(f'over infonce, 2 seeds: rsum {mean:+.1f} [')
-        )
+        (line,) = re.findall(rf'\| own {name} over infonce \| rsum \| (.*)', printed)
+        assert line.split(' | ')[2] == f'{mean:+.2f}' and line.split(' | ')[4] == '2'
     run(real, monkeypatch, *ask, '--results', out, '--transforms')
     assert len((out / 'own_minilm.jsonl').read_text().splitlines()) == len(rows)
+
+
+@pytest.mark.parametrize(
+    'place, unit',
+    [('minilm', 'video'), ('words', 'video'), ('minilm', 'video_with_all_texts')],
+    indirect=['place'],
+)
+def test_a_batch_read_at_once_is_that_of_its_items(real, place, unit):
+    reads = ('classes', 'agreement', 'facts', 'by_length', 'guide')
+    data = real['reading'].dataset(place.folder, 'train', place.text, reads, unit)
+    keys = [ItemKey(3, epoch, index) for epoch, index in ((0, 5), (0, 2), (1, 5), (7, 0))]
+    batch, items = data.__getitems__(keys), [data[key] for key in keys]
+    expected = collate_retrieval(items)
+    for part, own in expected.items():
+        assert own.keys() == batch[part].keys()
+        for name, values in own.items():
+            assert_same(batch[part][name], values)
+    chosen = {item['texts'][0]['text_id'] for item in (items[0], items[2])}
+    assert (
+        unit != 'video'
+        or len({data[ItemKey(3, n, 5)]['texts'][0]['text_id'] for n in range(9)} | chosen) > 1
+    )
+
+
+def assert_same(found, expected):
+    """Equal to the bit, rows of tensors and of lists alike."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for name in expected:
+            assert_same(found[name], expected[name])
+    elif len(expected) and isinstance(expected[0], torch.Tensor):
+        assert len(found) == len(expected) and all(map(torch.equal, found, expected))
+    else:
+        assert found == expected
+
+
+def test_vectors_of_teachers_are_read_with_their_items(real, place):
+    data = real['reading'].dataset(place.folder, 'train', 'minilm')
+    texts, videos = torch.randn(len(data.texts), 4), torch.randn(len(data.videos), 4)
+    batch = data.with_vectors(one=(texts, videos)).__getitems__([ItemKey(0, 0, n) for n in (4, 1)])
+    samples = batch['data_samples']
+    assert torch.equal(samples['text_vectors']['one'][:, 0], texts[samples['text_idx']])
+    assert torch.equal(samples['video_vectors']['one'][:, 0], videos[samples['video_idx']])
+    assert 'text_vectors' not in data.__getitems__([ItemKey(0, 0, 1)])['data_samples']
 
 
 @pytest.mark.nightly
@@ -275,7 +319,7 @@ def test_each_half_is_trained_alone_and_both_judge_the_whole(real, place, monkey
     config = real['methods'].model_of(
         real['methods'].METHODS['dvtr_crossed'], place.about, 'minilm'
     )
-    config['belief']['halves'] = paths
+    config['teacher']['halves'] = paths
     importlib.import_module('mmvtr.registry').MODELS.build(config).init_weights()
 
 
@@ -456,3 +500,73 @@ def test_rows_of_which_a_printed_line_is_left_are_counted(real):
     table = real['tables'].Table(rows, 'F', 'words')
     assert table.listed() == ['ncl'] and table.change('ncl', 'rsum').mean == pytest.approx(5)
     assert [*table.figures('ncl_raw', 'best')] == [12]
+
+
+def recipe_rows(seeds=(20, 21, 22)):
+    """Figures of InfoNCE and a student, on F over MiniLM and over words, by hand."""
+    for text, gain in (('minilm', 20.0), ('words', -3.0)):
+        for n, seed in enumerate(seeds):
+            for method, more in (('infonce', 0.0), ('student', gain + n)):
+
+                def figures(rsum, n=n):
+                    return dict(rsum=rsum, t2v_R1=10.0 + n, v2t_R1=12.0)
+
+                best = dict(figures(100.0 + more), transforms={})
+                best['transforms']['unbalanced_sinkhorn'] = figures(105.0 + more)
+                yield dict(
+                    set='F',
+                    text=text,
+                    method=method,
+                    seed=seed,
+                    rate=1e-3,
+                    val=1.0,
+                    best=best,
+                    last=figures(98.0 + more),
+                )
+
+
+def test_the_recipe_is_compared_with_the_best_epoch_of_infonce(real, tmp_path):
+    tables, picture = real['tables'], importlib.import_module('recipe_picture')
+    rows = [*recipe_rows(), *(dict(row, seed=3) for row in recipe_rows((20,)))]
+    taught = tables.taught_tables(rows)
+    # differences 20, 21, 22: t of 2 degrees of freedom is 4.303, standard error 1 / sqrt(3)
+    half = 4.303 / 3**0.5
+    minilm, words = tables.recipe_tables(taught).split('\n\n**')
+    assert 'words from scratch' in words and 'words' not in minilm
+    line = next(x for x in minilm.splitlines() if x.startswith('| student of three |'))
+    cells = [x.strip() for x in line.strip('|').split('|')]
+    assert cells[1:4] == ['128', '3', '11.0 / 12.0']
+    assert cells[4:] == [
+        f'{100 + gain:.1f} (**+{gain:.1f}**±{half:.1f})' for gain in (21.0, 19.0, 26.0)
+    ]
+    assert '| 98.0 (**-2.0**±0.0) |' in minilm
+    short = tables.short_recipe(taught).splitlines()
+    assert len(short) == 6 and '11.0 / 12.0; 121.0 (**+21.0**' in short[4]
+    assert picture.draw(taught, tmp_path / 'a.png').stat().st_size > 5000
+    assert tables.change_over_infonce(taught[1], 'student').mean == pytest.approx(-2.0)
+    assert tables.change_over_infonce(taught[1], 'wide') is None
+
+
+def test_further_sets_and_additions_are_differences_by_seed(real):
+    tables = real['tables']
+    rows = [
+        dict(row, set=name, seed=row['seed'] - 20)
+        for name, (text, _) in tables.FURTHER.items()
+        for row in recipe_rows()
+        if row['text'] == text
+    ]
+    half = f'{4.303 / 3**0.5:.1f}'
+    lines = tables.further_table(rows).splitlines()
+    assert [line.split(' | ')[1:] for line in lines[2:]] == [
+        ['100.0 / 98.0', f'**+21.0**±{half}', f'**+21.0**±{half}', '3 |'],
+        ['100.0 / 98.0', f'-2.0±{half}', f'-2.0±{half}', '3 |'],
+    ]
+    added = [
+        dict(method=name, seed=seed, val=200.0 + more * seed, bank=201.0)
+        for name, more in (('student', 0.0), ('student_ncl', 1.0), ('student_crossed', 5.0))
+        for seed in (30, 31, 32)[: 2 if name == 'student_crossed' else 3]
+    ]
+    lines = tables.additions_table(added).splitlines()
+    assert len(lines) == 4  # two seeds are too few
+    assert '| 200.0 | 201.0 | 3 |' in lines[2]
+    assert f'231.0 (**+31.0**±{4.303 / 3**0.5:.1f}) | 201.0 (+0.0±0.0)' in lines[3]

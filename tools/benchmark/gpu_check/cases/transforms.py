@@ -34,7 +34,7 @@ def transforms(x: SimpleNamespace) -> list[Case]:
             'texts videos',
             lambda i: torch.cat([x for _, x in f.inner_products(i.texts, i.videos).parts()], 1),
         ),
-        own('reach', 'scores', lambda i: torch.tensor(f.reach(i.scores))),
+        own('score_gap', 'scores', lambda i: torch.tensor(f.score_gap(i.scores))),
         own('row_groups', 'scores', lambda i: f.row_groups(i.scores)),
         own('distinct_rows', 'scores', lambda i: f.distinct_rows(i.scores)),
         case('modal_biases', 'texts videos', low=False),
@@ -65,7 +65,7 @@ def transforms(x: SimpleNamespace) -> list[Case]:
         case('expected_truth', 'scores implied', temperature=0.1),
         case('first_places', 'scores truth', places=2, low=False),
         case('sure_first', 'scores truth', sure=0.7, low=False),
-        case('activation_set', 'bank', k=2, low=False),
+        case('activation_set', 'bank', neighbours=2, low=False),
     ]
     plain = 'sinkhorn_scores unbalanced_sinkhorn inverted_softmax qb_norm dual_softmax'
     return found + [case(n, 'scores bank', temperature=TAU, low=False) for n in plain.split()]

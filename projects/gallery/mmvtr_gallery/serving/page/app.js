@@ -212,6 +212,7 @@ function fill(found, query, k) {
   });
   $('results').replaceChildren(...items);
   line(found, items);
+  if (found.note) $('results').prepend(make('li', {className: 'line', textContent: found.note}));
   $('more').hidden = found.hits.length < k || k >= Math.min(health.items, MOST);
   if (!items.length) tell('Nothing fits', 'No video of the gallery passes the filter.');
   if (!calm.matches) items.forEach((li) => slide(li, places.get(li.dataset.id)));

@@ -1,9 +1,0 @@
-# ARL Tab. 6, what becomes of ambiguous pairs, with our thresholds: of a text only its own best pair
-# is ambiguous, where u is 1.5 standard deviations above the mean.
-_base_ = ['arl_tab6.py']
-
-about = _base_.about + ', our thresholds'
-runs = [
-    dict(run, options={k: v for k, v in run.options.items() if k not in _base_._paper})
-    for run in _base_.runs
-]

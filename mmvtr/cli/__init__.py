@@ -1,0 +1,28 @@
+"""The command line: options, errors that a user can fix, hints, progress, the end of a training.
+
+Nothing here imports torch.
+"""
+
+from mmvtr.cli.errors import tool
+from mmvtr.cli.options import (
+    Parser,
+    cfg_words,
+    check_files,
+    count,
+    output_file,
+    output_folder,
+    query,
+    setting,
+)
+
+__all__ = [
+    'Parser',
+    'cfg_words',
+    'check_files',
+    'count',
+    'output_file',
+    'output_folder',
+    'query',
+    'setting',
+    'tool',
+]

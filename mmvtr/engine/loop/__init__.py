@@ -1,1 +1,0 @@
-"""Training and evaluation: loops, checkpoints, optimizers, the protocol of a result."""

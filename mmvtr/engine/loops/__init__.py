@@ -1,0 +1,1 @@
+"""Training and evaluation: loops, optimizers, checkpoints, resuming, the protocol of a result."""

@@ -1,0 +1,352 @@
+"""Resuming a training, also with another config: what is rejected, how the rest takes effect."""
+
+from __future__ import annotations
+
+import copy
+import random
+import sys
+from itertools import chain
+from pathlib import Path
+from typing import Any, Mapping, Optional, Sequence, Union
+
+import numpy as np
+import torch
+from mmengine.config import Config
+from mmengine.dist import get_world_size, is_main_process
+from mmengine.hooks import EMAHook
+from mmengine.runner import EpochBasedTrainLoop, Runner
+
+from mmvtr.engine.loops.checkpoint import (
+    data_order,
+    groups_in,
+    latest_checkpoint,
+    pointed_checkpoint,
+)
+from mmvtr.engine.loops.facts import trainings_of
+from mmvtr.engine.loops.facts_of_run import rates_of, wrappers_of
+from mmvtr.engine.loops.resume_rules import REFUSED, RESCALED, Change, changes, values_of
+from mmvtr.registry import MODELS
+from mmvtr.storage.weights import read_checkpoint
+
+#: Optimizer options that a schedule may change; others (momentum) cannot be replayed.
+SCHEDULED = ('lr', 'weight_decay')
+
+
+def resume(cfg: Config, path: str, *, seed: Optional[int] = None) -> None:
+    """Set ``cfg`` to continue a training.
+
+    Args:
+        cfg: its ``resume``, ``load_from`` and ``randomness`` are set.
+        path: a checkpoint, or 'auto' for the newest one in ``cfg.work_dir``; if there is none yet,
+            a new training starts.
+        seed: the seed the user wants; it must be that of the checkpoint, because the order of the
+            data depends on it.
+
+    Raises:
+        FileNotFoundError, RuntimeError, ValueError: no such checkpoint, or a damaged one.
+        SystemExit: one of another seed, or one with weights but without training state.
+    """
+    found = latest_checkpoint(cfg.work_dir) if path == 'auto' else path
+    if found is None:
+        cfg.resume = False
+        return
+    pointed = pointed_checkpoint(cfg.work_dir) if path == 'auto' else None
+    if pointed is not None and pointed.is_file() and not pointed.samefile(found):
+        _say(f'resumed from {found}; last_checkpoint names {pointed}, of the run that was copied')
+    checkpoint = read_checkpoint(found)
+    missing = [name for name in _needed(cfg) if not _holds(checkpoint, name)]
+    if missing:
+        raise SystemExit(
+            f'error: {found} cannot be resumed: it holds no {", no ".join(missing)}.{_anew(found)}'
+        )
+    trained = checkpoint['meta'].get('seed')
+    if seed is not None and trained is not None and seed != trained:
+        raise SystemExit(f'error: {found} was trained with seed {trained}, not {seed}')
+    if trained is not None:
+        own = (cfg.get('randomness') or {}).get('seed')
+        if seed is None and own not in (None, trained):
+            _say(
+                f'randomness.seed={own} of the config: {found} was trained with {trained}, '
+                'which stays'
+            )
+        cfg.merge_from_dict({'randomness.seed': trained})
+    cfg.load_from, cfg.resume = found, True
+
+
+def _say(message: str) -> None:
+    """Print a line before the logger exists, once for all processes."""
+    if is_main_process():
+        print(message, file=sys.stderr, flush=True)
+
+
+def _needed(cfg: Config) -> list[str]:
+    """Return the names of the state that a training needs to be resumed."""
+    schedule = ['param_schedulers'] if cfg.get('param_scheduler') else []
+    own = [f'meta.{name}' for name in ('epoch', 'iter', 'order', 'groups', 'values')]
+    return [*own, 'message_hub', 'optimizer.param_groups', *schedule]
+
+
+def _holds(content: Any, name: str) -> bool:
+    for key in name.split('.'):
+        if not isinstance(content, dict) or key not in content:
+            return False
+        content = content[key]
+    return True
+
+
+def _anew(path: Union[str, Path]) -> str:
+    """Return a hint for an error: what a checkpoint without training state can be used for."""
+    return f' Its weights can start a new training: --cfg-options load_from={path}'
+
+
+def check_resume(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Path]) -> bool:
+    """Raise unless a training can go on from a checkpoint; log the differences from before.
+
+    It builds the runner's optimizer.
+
+    Args:
+        runner: runner of a config with ``resume``.
+        checkpoint: result of :func:`~mmvtr.storage.weights.read_checkpoint`; of the same model.
+        path: path of the file, for messages.
+
+    Returns:
+        Whether rates and schedule are taken from the config (:meth:`.ToolRunner.resume`).
+
+    Raises:
+        SystemExit: it cannot; names the value.
+        ValueError: the checkpoint's values are not a dict.
+    """
+    _check_optimizer(runner, checkpoint, path)
+    _check_order(runner, checkpoint, path)
+    stored = checkpoint['meta']['values']
+    if not isinstance(stored, dict):
+        raise ValueError(f"{path}: meta['values']: a dict expected, got {stored!r:.80}")
+    found = changes(stored, values_of(runner.cfg.to_dict()))
+    why = _refusal(runner, found, checkpoint)
+    if why is not None:
+        raise SystemExit(f'error: {path} cannot be resumed: {why}.{_anew(path)}')
+    for change in found:
+        runner.logger.info(f'resumed with another value: {change}')
+    return any(change.rule.action == RESCALED for change in found)
+
+
+def _check_optimizer(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Path]) -> None:
+    """Raise unless a training can be resumed with a checkpoint's optimizer state.
+
+    The config determines which parameters share a learning rate and a weight decay: with another
+    ``optim_wrapper.constructor`` or ``paramwise_cfg`` the stored moments no longer fit.
+
+    Raises:
+        SystemExit: its parameter groups are not those of ``runner``'s config.
+    """
+    runner.optim_wrapper = runner.build_optim_wrapper(runner.optim_wrapper)
+    own, stored = (
+        [len(group['params']) for group in optimizer['param_groups']]
+        for optimizer in (runner.optim_wrapper.state_dict(), checkpoint['optimizer'])
+    )
+    if own != stored:
+        raise SystemExit(
+            f'error: {path} cannot be resumed: its optimizer has {len(stored)} groups of '
+            f'{sum(stored)} parameters, that of this config {len(own)} of {sum(own)} (another '
+            f'optim_wrapper.constructor or paramwise_cfg).{_anew(path)}'
+        )
+    pairs = zip(chain(*checkpoint['meta']['groups']), chain(*groups_in(runner)))
+    other = next((f'{now} in the place of {before}' for before, now in pairs if now != before), '')
+    if other:
+        raise SystemExit(
+            f'error: {path} cannot be resumed: the groups of its optimizer hold other parameters, '
+            f'{other} (another optim_wrapper.constructor or paramwise_cfg).{_anew(path)}'
+        )
+
+
+def _check_order(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Path]) -> None:
+    """Raise unless a resumed training gets its data in the order of an uninterrupted one.
+
+    The same joint batch over another number of processes is accepted, with a log message about the
+    difference; so are as many other items, or the same ones in another order.
+
+    Raises:
+        SystemExit: other numbers of items, of items in a joint batch, or of batches per step.
+    """
+    meta, own = checkpoint['meta'], data_order(runner)
+    trained = meta['order']
+    if own != trained:
+        orders = [
+            ', '.join(f'{value:g} {name.replace("_", " ")}' for name, value in order.items())
+            for order in (trained, own)
+        ]
+        raise SystemExit(
+            f'error: {path} cannot be resumed: it was trained with {orders[0]}, this run has '
+            f'{orders[1]}, so that the data would come in another order.{_anew(path)}'
+        )
+    (training,) = trainings_of(checkpoint, path)
+    dataset = runner.train_dataloader.dataset
+    ids = dataset.protocol().get('ids_sha') if hasattr(dataset, 'protocol') else None
+    if training.ids is not None and ids not in (None, training.ids):
+        runner.logger.warning(
+            f'the training set has other ids, or the same in another order (hash {ids}), than that '
+            f'of {path} ({training.ids}): from here on other items are trained'
+        )
+    before, now = meta.get('processes'), get_world_size()
+    if before not in (None, now):
+        runner.logger.warning(
+            f'{path} was trained by {_processes(before)}, this run has {_processes(now)}: the '
+            'joint batches are the same, but each process draws its own random numbers (dropout, '
+            'frames) and sums are rounded in another order. The end will not be exactly that of '
+            'an uninterrupted run'
+        )
+
+
+def _processes(count: int) -> str:
+    """Return a count in words, '1 process', '2 processes'."""
+    return '1 process' if count == 1 else f'{count} processes'
+
+
+def _refusal(
+    runner: Runner, found: Sequence[Change], checkpoint: Mapping[str, Any]
+) -> Optional[str]:
+    """Return why a training cannot be resumed with changed values; None if it can."""
+    done = checkpoint['meta']
+    loop = runner.train_loop
+    if isinstance(loop, EpochBasedTrainLoop):
+        if loop.max_epochs < done['epoch']:
+            return (
+                f'it has {done["epoch"]} epochs behind it, train_cfg.max_epochs={loop.max_epochs}'
+            )
+        if done['iter'] != done['epoch'] * len(loop.dataloader):
+            return (
+                f'its {done["epoch"]} epochs had {done["iter"]} steps, an epoch of this run has '
+                f'{len(loop.dataloader)}'
+            )
+    elif loop.max_iters < done['iter']:
+        return f'it has {done["iter"]} steps behind it, train_cfg.max_iters={loop.max_iters}'
+    for change in found:
+        if change.rule.action == REFUSED and not _no_choice(runner, change, checkpoint):
+            return str(change)
+    if 'ema_state_dict' in checkpoint and not any(isinstance(h, EMAHook) for h in runner.hooks):
+        return 'it holds averaged weights, and custom_hooks has no EMAHook'
+    return _start_of_weight(runner, found)
+
+
+def _no_choice(runner: Runner, change: Change, checkpoint: Mapping[str, Any]) -> bool:
+    """Return whether a change concerns the choice of the best epoch, and no choice is made."""
+    if change.key.partition('.')[0] in ('optim_wrapper', 'train_cfg', 'train_dataloader'):
+        return False
+    best = checkpoint['message_hub'].get('runtime_info', {}).get('best_score')
+    return best is None or runner.cfg.get('val_dataloader') is None
+
+
+def _start_of_weight(runner: Runner, found: Sequence[Change]) -> Optional[str]:
+    """Return an error if a changed number of the model is only a weight's initial value.
+
+    The model is also built with the earlier number and the same seed: state that differs is a
+    weight, which the checkpoint overrides.
+    """
+    numbers = [
+        one for one in found if one.key.startswith('model.') and _number(one.before, one.now)
+    ]
+    own = _built(runner.cfg.model) if numbers else {}
+    for change in numbers:
+        model = copy.deepcopy(runner.cfg.model)
+        *path, last = change.key.split('.')[1:]
+        part = model
+        for name in path:
+            part = part[int(name) if isinstance(part, (list, tuple)) else name]
+        part[last] = change.before
+        before = _built(model)
+        for name, value in own.items():
+            if name in before and not torch.equal(value, before[name]):
+                return (
+                    f'{change.key} was {change.before!r}, is {change.now!r}: it is the start of '
+                    f'{name}, which the checkpoint holds'
+                )
+    return None
+
+
+def _number(*values: Any) -> bool:
+    return all(type(value) in (int, float) for value in values)
+
+
+def _built(cfg: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """Return the initial state of a model built from its config, with a fixed seed."""
+    states = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        np.random.seed(0)
+        random.seed(0)
+        try:
+            return MODELS.build(copy.deepcopy(cfg)).state_dict()
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])
+
+
+# -- rates and schedule --------------------------------------------------------------------------
+
+
+def options_of(runner: Runner) -> list[dict[str, Any]]:
+    """Return all parameter groups' options as configured, before any schedule."""
+    found = []
+    for group in _groups(runner):
+        names = [n for n in group if n != 'params' and not n.startswith('initial_')]
+        found.append({name: group.get(f'initial_{name}', group[name]) for name in names})
+    return found
+
+
+def _groups(runner: Runner) -> list[dict[str, Any]]:
+    return [group for one in wrappers_of(runner.optim_wrapper) for group in one.param_groups]
+
+
+def rebuild_schedule(runner: Runner, options: Sequence[Mapping[str, Any]]) -> str:
+    """Set a resumed runner's rates and schedule from its config, at the step that it has reached.
+
+    The schedule is rebuilt and replays all completed steps, as in an uninterrupted training.
+
+    Args:
+        options: result of :func:`options_of` before the checkpoint was loaded.
+
+    Returns:
+        A message for the log.
+
+    Raises:
+        SystemExit: a schedule of momentum, or one that follows a metric.
+    """
+    for group, own in zip(_groups(runner), options):
+        for name in [name for name in group if name.startswith('initial_')]:
+            del group[name]
+        group.update(copy.deepcopy(own))
+    given = runner.cfg.get('param_scheduler')
+    if given:
+        runner.param_schedulers = runner.build_param_scheduler(copy.deepcopy(given))
+        _replay(runner)
+    loop = runner.train_loop
+    by_epoch = isinstance(loop, EpochBasedTrainLoop)
+    length = f'{loop.max_epochs} epochs' if by_epoch else f'{loop.max_iters} iterations'
+    base = ', '.join(f'{rate:g}' for rate, _ in rates_of(wrappers_of(runner.optim_wrapper)))
+    now = dict.fromkeys(
+        f'{group["lr"]:.3g}'
+        for one in wrappers_of(runner.optim_wrapper)
+        for group in one.optimizer.param_groups
+    )
+    return (
+        f'the schedule is that of {length}, from step {runner.iter} of {loop.max_iters} on: '
+        f'learning rate {", ".join(now)} of {base}'
+    )
+
+
+def _replay(runner: Runner) -> None:
+    built: Union[list, dict] = runner.param_schedulers
+    listed = [one for own in built.values() for one in own] if isinstance(built, dict) else built
+    for one in listed:
+        if one.param_name not in SCHEDULED or getattr(one, 'need_val_args', False):
+            raise SystemExit(
+                f'error: {type(one).__name__} of {one.param_name} cannot be brought to step '
+                f'{runner.iter}: resume with the previous values'
+            )
+    for wrapper in wrappers_of(runner.optim_wrapper):
+        wrapper._global_step = 0  # the wrapper has made steps: otherwise every scheduler warns
+    size = len(runner.train_dataloader) if runner.epoch else 0
+    for step in range(1, runner.iter + 1):
+        for one in listed:
+            if not one.by_epoch or (size and step % size == 0):
+                one.step()

@@ -1,0 +1,146 @@
+"""Steps that depend on each other: each begins after those that it needs, several at once."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import subprocess
+import threading
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
+
+#: Running child processes, and whether no further one may start.
+_CHILDREN: set[subprocess.Popen] = set()
+_LOCK, _STOPPED = threading.Lock(), threading.Event()
+
+
+class Step(NamedTuple):
+    """A step.
+
+    Attributes:
+        name: its name.
+        after: names of the steps that come before it.
+        do: does it, given a place: what one step at a time may use, such as a device.
+    """
+
+    name: str
+    after: frozenset[str]
+    do: Callable[[Any], None]
+
+
+def do_all(steps: Sequence[Step], places: Sequence[Any] = (None,)) -> dict[str, BaseException]:
+    """Do all steps, as many at once as there are places; those that need a failed one are left out.
+
+    An exception in this thread, such as that of a signal, ends the running processes first.
+
+    Args:
+        steps: each after those that it needs.
+        places: one for each step that runs at the same time.
+
+    Returns:
+        Errors by the names of the steps that failed, in the order of their ends.
+    """
+    after = {step.name: step.after for step in steps}
+    do = {step.name: step.do for step in steps}
+    order, free, failed = TopologicalSorter(after), queue.SimpleQueue(), {}
+    order.prepare()
+    for place in places:
+        free.put(place)
+
+    def at_a_place(name: str) -> None:
+        place = free.get()
+        try:
+            do[name](place)
+        finally:
+            free.put(place)
+
+    running: dict[Future, str] = {}
+    _STOPPED.clear()
+    with _exit_on_sigterm(), ThreadPoolExecutor(len(places)) as pool:
+        try:
+            while order.is_active():
+                for name in order.get_ready():
+                    if failed.keys() & after[name]:
+                        failed[name] = Skipped(*sorted(failed.keys() & after[name]))
+                        order.done(name)
+                    else:
+                        running[pool.submit(at_a_place, name)] = name
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    name = running.pop(future)
+                    if future.exception() is not None:
+                        failed[name] = future.exception()
+                    order.done(name)
+        except BaseException:
+            _stop()
+            raise
+    return failed
+
+
+class Skipped(Exception):
+    """A step that was not begun; its arguments are the names of the failed steps that it needs."""
+
+    def __str__(self) -> str:
+        return f'not begun, as it needs {", ".join(self.args)}'
+
+
+@contextmanager
+def _exit_on_sigterm() -> Iterator[None]:
+    """Turn SIGTERM into SystemExit in the main thread."""
+
+    def leave(number: int, frame: Any) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)
+
+
+def _stop() -> None:
+    """End all child processes, and begin no further one."""
+    with _LOCK:
+        _STOPPED.set()
+        for child in _CHILDREN:
+            child.terminate()
+
+
+def run_child(
+    command: Sequence[str],
+    *,
+    environment: Optional[Mapping[str, str]] = None,
+    log: Optional[Path] = None,
+) -> int:
+    """Run a command and wait for its end.
+
+    Args:
+        command: its words.
+        environment: default: this process' own.
+        log: file to which its output is appended; None: it has this process' console.
+
+    Returns:
+        Its status; -15 if no further one may begin.
+    """
+    streams: dict[str, Any] = {}
+    if log is not None:
+        streams = dict(stdout=open(log, 'ab'), stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+    try:
+        with _LOCK:
+            if _STOPPED.is_set():
+                return -15
+            child = subprocess.Popen(list(command), env=environment, **streams)
+            _CHILDREN.add(child)
+        try:
+            return child.wait()
+        finally:
+            with _LOCK:
+                _CHILDREN.discard(child)
+    finally:
+        if log is not None:
+            streams['stdout'].close()

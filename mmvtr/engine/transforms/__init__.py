@@ -1,1 +1,0 @@
-"""Test-time transforms of an evaluation, and the sources of their queries."""

@@ -1,0 +1,93 @@
+"""Steps that depend on each other: their order, their places, errors and signals."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+
+from children import ROOT
+from mmvtr.engine.side_by_side import Skipped, Step, do_all, run_child
+
+
+def steps(**after):
+    """Steps that write down when they begin and end, and where."""
+    events = []
+
+    def step(name, needs):
+        def do(place):
+            events.append(('begin', name, place))
+            time.sleep(0.05)
+            events.append(('end', name, place))
+            if name.startswith('bad'):
+                raise SystemExit(f'{name} has failed')
+
+        return Step(name, frozenset(needs), do)
+
+    return [step(name, needs) for name, needs in after.items()], events
+
+
+def test_each_begins_after_those_that_it_needs():
+    made, events = steps(a=(), b=(), c='ab', d='c', e=())
+    assert do_all(made, ['x', 'y']) == {}
+    when = {event[:2]: place for place, event in enumerate(events)}
+    assert len(events) == 10
+    for later, needs in dict(c='ab', d='c').items():
+        assert all(when['end', need] < when['begin', later] for need in needs)
+    busy = set()  # a place has one step at a time
+    for kind, _, place in events:
+        assert (place in busy) == (kind == 'end')
+        busy ^= {place}
+
+
+def test_two_run_at_once_with_two_places():
+    meet = threading.Barrier(2, timeout=20)
+    both = [Step(name, frozenset(), lambda place: meet.wait() and None) for name in 'ab']
+    assert do_all(both, [0, 1]) == {}
+
+
+def test_a_failed_one_stops_those_alone_that_need_it():
+    made, events = steps(bad=(), a=['bad'], b='a', c=())
+    failed = do_all(made)
+    assert [*failed] == ['bad', 'a', 'b'] and str(failed['bad']) == 'bad has failed'
+    assert isinstance(failed['b'], Skipped) and str(failed['b']) == 'not begun, as it needs a'
+    assert {name for _, name, _ in events} == {'bad', 'c'}
+
+
+def test_a_child_prints_to_its_log_and_gives_its_status(tmp_path):
+    log = tmp_path / 'log.txt'
+    code = [sys.executable, '-c', 'import os; print(os.environ["WHO"]); raise SystemExit(3)']
+    for _ in range(2):
+        assert run_child(code, environment={**os.environ, 'WHO': 'me'}, log=log) == 3
+    assert log.read_text() == 'me\nme\n'
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_running_children_and_begins_no_other(tmp_path, number):
+    script = f"""
+    import sys
+    from pathlib import Path
+    from mmvtr.engine.side_by_side import Step, do_all, run_child
+    child = "import os, time; open('{tmp_path}/' + str(os.getpid()), 'w').close(); time.sleep(600)"
+    run = lambda place: run_child([sys.executable, '-c', child])
+    do_all([Step(name, frozenset(), run) for name in 'abc'], [0, 1])
+    """
+    environment = {**os.environ, 'PYTHONPATH': str(ROOT)}
+    parent = subprocess.Popen(
+        [sys.executable, '-c', textwrap.dedent(script)], env=environment, start_new_session=True
+    )
+    for _ in range(1200):
+        if len([*tmp_path.iterdir()]) == 2:
+            break
+        time.sleep(0.1)
+    children = [int(path.name) for path in tmp_path.iterdir()]
+    os.kill(parent.pid, number)  # to the parent alone
+    parent.wait(60)
+    assert len(children) == 2 and len([*tmp_path.iterdir()]) == 2, 'the third one has begun'
+    for child in children:
+        with pytest.raises(ProcessLookupError):
+            os.kill(child, 0)
