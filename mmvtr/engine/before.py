@@ -121,8 +121,9 @@ def train_rows(cfg: Config, args: argparse.Namespace, tool: Path, load: Load) ->
 
         return Step(row.name, after(row, rows), make)
 
-    failed = do_all([step(*one) for one in enumerate(rows)], args.devices or [None])
-    for error in failed.values():  # the first one: the others may need it
+    steps = [step(*one) for one in enumerate(rows)]
+    failed = do_all(steps, args.devices or [None], keep_going=False)
+    for error in failed.values():  # the first one
         raise error
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import signal
 import subprocess
 import threading
@@ -31,45 +30,49 @@ class Step(NamedTuple):
     do: Callable[[Any], None]
 
 
-def do_all(steps: Sequence[Step], places: Sequence[Any] = (None,)) -> dict[str, BaseException]:
+def do_all(
+    steps: Sequence[Step], places: Sequence[Any] = (None,), *, keep_going: bool = True
+) -> dict[str, BaseException]:
     """Do all steps, as many at once as there are places; those that need a failed one are left out.
+
+    Of those that can begin the first one does.
 
     An exception in this thread, such as that of a signal, ends the running processes first.
 
     Args:
         steps: each after those that it needs.
         places: one for each step that runs at the same time.
+        keep_going: False: after a failure no further step is begun.
 
     Returns:
         Errors by the names of the steps that failed, in the order of their ends.
     """
     after = {step.name: step.after for step in steps}
     do = {step.name: step.do for step in steps}
-    order, free, failed = TopologicalSorter(after), queue.SimpleQueue(), {}
+    order, free = TopologicalSorter(after), list(places)
     order.prepare()
-    for place in places:
-        free.put(place)
-
-    def at_a_place(name: str) -> None:
-        place = free.get()
-        try:
-            do[name](place)
-        finally:
-            free.put(place)
-
-    running: dict[Future, str] = {}
+    ready: list[str] = []
+    failed: dict[str, BaseException] = {}
+    running: dict[Future, tuple[str, Any]] = {}
     _STOPPED.clear()
     with _exit_on_sigterm(), ThreadPoolExecutor(len(places)) as pool:
         try:
             while order.is_active():
-                for name in order.get_ready():
-                    if failed.keys() & after[name]:
-                        failed[name] = Skipped(*sorted(failed.keys() & after[name]))
+                ready.extend(order.get_ready())
+                while ready and free:
+                    name = min(ready, key=[*do].index)
+                    ready.remove(name)
+                    lacking = failed if not keep_going else failed.keys() & after[name]
+                    if lacking:
+                        failed[name] = Skipped(*sorted(lacking))
                         order.done(name)
+                        ready.extend(order.get_ready())
                     else:
-                        running[pool.submit(at_a_place, name)] = name
+                        place = free.pop(0)
+                        running[pool.submit(do[name], place)] = name, place
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    name = running.pop(future)
+                    name, place = running.pop(future)
+                    free.append(place)
                     if future.exception() is not None:
                         failed[name] = future.exception()
                     order.done(name)
@@ -80,7 +83,7 @@ def do_all(steps: Sequence[Step], places: Sequence[Any] = (None,)) -> dict[str, 
 
 
 class Skipped(Exception):
-    """A step that was not begun; its arguments are the names of the failed steps that it needs."""
+    """A step that was not begun; its arguments are the names of failed steps."""
 
     def __str__(self) -> str:
         return f'not begun, as it needs {", ".join(self.args)}'

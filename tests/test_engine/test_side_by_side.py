@@ -44,6 +44,12 @@ def test_each_begins_after_those_that_it_needs():
         busy ^= {place}
 
 
+def test_the_first_that_can_begin_does():
+    made, events = steps(a=(), b='a', c=(), d='c')
+    assert do_all(made) == {}
+    assert [name for kind, name, _ in events if kind == 'begin'] == ['a', 'b', 'c', 'd']
+
+
 def test_two_run_at_once_with_two_places():
     meet = threading.Barrier(2, timeout=20)
     both = [Step(name, frozenset(), lambda place: meet.wait() and None) for name in 'ab']
@@ -56,6 +62,12 @@ def test_a_failed_one_stops_those_alone_that_need_it():
     assert [*failed] == ['bad', 'a', 'b'] and str(failed['bad']) == 'bad has failed'
     assert isinstance(failed['b'], Skipped) and str(failed['b']) == 'not begun, as it needs a'
     assert {name for _, name, _ in events} == {'bad', 'c'}
+
+
+def test_after_a_failure_no_other_may_begin():
+    made, events = steps(bad=(), a=(), b='a')
+    failed = do_all(made, keep_going=False)
+    assert [*failed] == ['bad', 'a', 'b'] and {name for _, name, _ in events} == {'bad'}
 
 
 def test_a_child_prints_to_its_log_and_gives_its_status(tmp_path):

@@ -13,9 +13,11 @@ import torch
 from mmengine.runner import EpochBasedTrainLoop
 
 from children import ROOT
+from mmvtr.engine.rows import Row
 from mmvtr.evaluation.results import Results
 from mmvtr.evaluation.seeds import of_seeds_and_queries
 from mmvtr.studies.reading import read_study
+from mmvtr.studies.running import check_data
 from mmvtr.studies.tables import heading, table
 from small_configs import run_small
 
@@ -136,8 +138,10 @@ def test_a_study_from_its_file_to_its_tables(folder):
 def test_killed_twice_it_ends_as_if_it_were_not(folder):
     """Once in a row that comes before, once in one that reads it; others go on."""
     how = ('--only', 'from first', 'plain')
-    code, printed = study(folder, *how, before=partial(die, 'first_0', 1))
+    asked = (*how, '--control', 'from first')
+    code, printed = study(folder, *asked, before=partial(die, 'first_0', 1))
     assert code == 1 and 'from_first_0: not begun, as it needs first_0' in printed
+    assert 'no differences: the row from first is not finished' in printed
     assert (folder / 'w/plain_0/last_checkpoint').is_file(), 'it does not need the one that failed'
     code, printed = study(folder, *how, before=partial(die, 'from_first_0', 1))
     assert code == 1 and 'from_first_0: error: train.py ended with 9' in printed
@@ -202,6 +206,17 @@ def test_dry(folder):
     assert printed.startswith('srun --ntasks=1 -p gpu --gres=gpu:1 ')
     code, printed = study(folder, '--dry', '--gpus', '3', '--only', 'plain')
     assert code == 1 and 'cannot be shared out to 3 processes' in printed
+
+
+def test_missing_data_of_rows_that_read_no_other_are_said_at_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sizes = ('num_train', 'num_val', 'num_test')
+    options = {f'{x}_dataloader.dataset.{n}': 8 for x in ('train', 'val', 'test') for n in sizes}
+    row = Row('a', 'c2v_planted_features', Path('a'), options)
+    with pytest.raises(SystemExit, match='planted_features.py clips'):
+        check_data([row])
+    check_data([row._replace(options={**options, 'load_from': '{b}/best.pth'})])
+    check_data([row._replace(of=('b', 'c')), row._replace(run=('a',), config='')])
 
 
 def test_the_heading_says_in_what_rows_differ():

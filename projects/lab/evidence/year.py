@@ -35,8 +35,8 @@ import mmvtr
 
 #: Entries of an item's content, and deviation of texts and items from it.
 WIDTH, NOISE = 24, 0.55
-#: Queries asked each day; seconds between searches of a thread.
-ASKED, PAUSE = 200, 0.2
+#: Seconds between searches of a thread.
+PAUSE = 0.2
 #: Shares of the items that are added, removed and updated each day.
 ADDED, REMOVED, UPDATED = 0.003, 0.0025, 0.0005
 
@@ -106,10 +106,10 @@ class Day:
     def vectors(self) -> np.ndarray:
         return np.stack([x for _, x in self.there.values()])
 
-    def asked(self, day: int) -> tuple[np.ndarray, list[str]]:
+    def asked(self, day: int, count: int) -> tuple[np.ndarray, list[str]]:
         """Return texts, and the ids of what they ask for."""
         names, rng = self.ids, np.random.default_rng([day, 78])
-        own = [names[i] for i in rng.choice(len(names), min(ASKED, len(names)), replace=False)]
+        own = [names[i] for i in rng.choice(len(names), min(count, len(names)), replace=False)]
         return self._world.texts(np.stack([self.there[x][0] for x in own]), day, 3), own
 
 
@@ -146,7 +146,9 @@ class Watch:
             x.join()
 
 
-def of_debiaser(items: int, days: int, way: str, pairs: int, seed: int = 0) -> dict[str, Any]:
+def of_debiaser(
+    items: int, days: int, way: str, pairs: int, asked: int, seed: int = 0
+) -> dict[str, Any]:
     """Return what a year of a Debiaser shows."""
     world, started = World(seed, pairs), time.process_time()
     day_of = Day(world, items)
@@ -154,14 +156,14 @@ def of_debiaser(items: int, days: int, way: str, pairs: int, seed: int = 0) -> d
     weeks, equal, generations = [], [], [one.generation_]
     said: list[np.ndarray] = []
     right: list[np.ndarray] = []
-    watched = day_of.asked(0)[0]
+    watched = day_of.asked(0, asked)[0]
     with Watch(one, watched) as watch, tempfile.TemporaryDirectory() as folder:
         for day in range(1, days + 1):
             for call, ids, vectors in day_of.changes(day):
                 given = dict(ids=ids) if vectors is None else dict(ids=ids, videos=vectors)
                 getattr(one, call)(**given)
                 generations.append(one.generation_)
-            texts, own = day_of.asked(day)
+            texts, own = day_of.asked(day, asked)
             found = one.search(texts, 1)
             said.append(found.probabilities[:, 0])
             right.append(found.ids[:, 0] == np.array(own, dtype=object))
@@ -250,7 +252,7 @@ def told(weeks: list[dict[str, Any]], pairs: int) -> dict[str, Any]:
 
 
 def work(
-    folder: Path, journal: Path, items: int, days: int, way: str, pairs: int, seed: int
+    folder: Path, journal: Path, items: int, days: int, way: str, pairs: int, asked: int, seed: int
 ) -> None:
     """Go on with a store where the journal ends; each change is noted when its call returns."""
     from mmvtr_gallery.store import create_store, open_store
@@ -299,7 +301,7 @@ def work(
 
 
 def of_store(
-    folder: Path, items: int, days: int, kills: int, way: str, pairs: int, seed: int = 0
+    folder: Path, items: int, days: int, kills: int, way: str, pairs: int, asked: int, seed: int = 0
 ) -> dict[str, Any]:
     """Return what a year of a store shows whose process is killed."""
     from mmvtr_gallery.store import open_store
@@ -315,7 +317,7 @@ def of_store(
     while True:
         before = journal.read_text().count('\n') if journal.exists() else 0
         child = subprocess.Popen(command)
-        aim = max(1, (4 * days) // (kills + 1))  # changes between two kills
+        aim = max(1, (3 * days + days // 7) // (kills + 2))  # changes between two kills
         while child.poll() is None:
             now = journal.read_text().count('\n') if journal.exists() else 0
             if killed < kills and now - before >= aim:
@@ -335,7 +337,7 @@ def of_store(
             if child.returncode == 0:
                 assert there == {*day_of.ids}, 'changes are lost'
             day = max([int(x.split()[0]) for x in done if x[:1].isdigit()], default=0)
-            texts, own = day_of.asked(10_000 + killed)
+            texts, own = day_of.asked(10_000 + killed, asked)
             found = store.search(texts, 1)
             p = [store.p_match(x, query=q[None])[0] for x, q in zip(found, texts)]
             hit = np.array([x[0].item.id == name for x, name in zip(found, own)])
@@ -396,13 +398,14 @@ def main() -> None:
     add('--seed', type=int, default=0)
     add('--transform', default='unbalanced_sinkhorn')
     add('--pairs', type=int, default=800, help='of a bank')
+    add('--asked', type=int, default=200, help='queries of a day')
     add('--store', type=Path, help='folder of a store, whose process is killed')
     add('--kills', type=int, default=30)
     add('--work', type=Path, help=argparse.SUPPRESS)
     add('--out', type=Path)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    how = args.transform, args.pairs, args.seed
+    how = args.transform, args.pairs, args.asked, args.seed
     if args.work:
         work(args.work / 'store', args.work / 'journal', args.items, args.days, *how)
         return

@@ -89,7 +89,9 @@ def table(rows: Sequence[Result], name: str, side: str) -> str:
         verdict = ''
         if i in corrected:
             estimate, p = corrected[i]
-            verdict = '**gains**' if p < 0.05 and estimate.mean > 0 else 'gains nothing'
+            verdict = 'not resolved' if estimate.interval[0] > 0 else 'gains nothing'
+            if p < 0.05 and estimate.mean > 0:
+                verdict = '**gains**'
         recalls = ' | '.join(f'{recall(runs, side, order, n):.1f}' for n in (5, 8, 10))
         figures = [f'{mean(runs, side, order, x):.1f}' for x in ('rejection', 'aurc')]
         lines.append(
