@@ -163,7 +163,7 @@ def make_row(
         if row.export:
             export(row, tool, start)
         return
-    with unfinished(row.folder, dict(command=row.run), said) as todo:
+    with unfinished(row.folder, dict(command=row.run), said, row.run[0]) as todo:
         if todo:
             start.call(*command_words(row))
 
@@ -201,7 +201,7 @@ def train_row(
     command = command_of(row, args, seed)
     content = load(row.config, row.options, str(row.folder)).pretty_text
     made = dict(command=command, config=hashlib.sha1(content.encode()).hexdigest())
-    with unfinished(row.folder, made, f'{said}: {row.config}', resume=resume) as todo:
+    with unfinished(row.folder, made, said, row.config, resume=resume) as todo:
         if todo:
             if rank_of_launch() == 0:
                 shutil.rmtree(row.folder / TEACHER, ignore_errors=True)
@@ -212,14 +212,15 @@ def train_row(
 
 @contextmanager
 def unfinished(
-    folder: Path, made: Mapping[str, Any], said: str, *, resume: bool = True
+    folder: Path, made: Mapping[str, Any], said: str, what: str, *, resume: bool = True
 ) -> Iterator[bool]:
     """Say and tell whether what is to be made in a folder is not finished; at the end it is.
 
     Args:
         folder: created if there is something to do.
         made: what determines the content, for json: ``command``, its words, and more.
-        said: line to print first.
+        said: beginning of the line to print first.
+        what: what is made, in that line.
         resume: False: it is not finished in any case.
 
     Raises:
@@ -241,7 +242,7 @@ def unfinished(
             yield False
             return
     if first:
-        print(f'{said}, in {folder}', flush=True)
+        print(f'{said}: {what}, in {folder}', flush=True)
         folder.mkdir(parents=True, exist_ok=True)
         write_text(record, json.dumps(dict(made, finished=False)) + '\n')
     yield True

@@ -14,6 +14,7 @@ from typing import Any, Iterable, Optional, Sequence, Union
 import torch
 from mmengine.dist import is_main_process
 from mmengine.logging import MMLogger
+from mmengine.model import BaseModel
 from mmengine.optim import OptimWrapper
 from mmengine.runner import LogProcessor, Runner
 from mmengine.runner.checkpoint import CheckpointLoader
@@ -135,8 +136,10 @@ class ToolRunner(Runner):
         """Build mmengine's optimizer wrapper; details of each parameter go to the log file."""
         if isinstance(optim_wrapper, OptimWrapper):
             return optim_wrapper
-        model = bare(self.model)  # its arguments are parts that a config may leave out
-        parts = inspect.signature(type(model)).parameters
+        model = bare(self.model)
+        models = [module for module in model.modules() if isinstance(module, BaseModel)]
+        # arguments of a model are parts that a config may leave out
+        parts = {name for one in models for name in inspect.signature(type(one)).parameters}
         names = [name for name, _ in model.named_parameters()]
         check_custom_keys(optim_wrapper.get('paramwise_cfg'), names, parts)
         with file_only(self.logger):

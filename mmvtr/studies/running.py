@@ -197,7 +197,7 @@ def _make(
 
 def _test(row: Row, checkpoints: Sequence[str], plan: Plan, start: Start, said: str) -> None:
     words = test_words(row, checkpoints, plan)
-    with unfinished(row.folder, dict(command=words), said) as todo:
+    with unfinished(row.folder, dict(command=words), said, 'a test') as todo:
         if todo:
             start.call(str(tool_folder() / 'test.py'), *words)
 

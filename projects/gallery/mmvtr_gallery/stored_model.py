@@ -84,6 +84,13 @@ def load_stored_retriever(
     return model, cfg
 
 
+def names_model(location: Union[str, Path], store: Stored) -> bool:
+    """Return whether a store says which retriever made its vectors; else they come from
+    elsewhere."""
+    told = store.about.keys() & {'checkpoint', 'weights'}
+    return bool(told) or _config_file(location, store).is_file()
+
+
 def without_weights(cfg: Config) -> bool:
     """Return whether a config's model runs on an embedding server and needs no checkpoint, as none
     of its parts reads weights from a file or the hub.
@@ -115,7 +122,7 @@ def decode_here(cfg: Config) -> None:
 
 def _stored_config(location: Union[str, Path], store: Stored) -> Config:
     """Return the config stored beside a store's vectors."""
-    path = Path(store.config or Path(location, 'config.json'))
+    path = _config_file(location, store)
     if not path.is_file():
         raise FileNotFoundError(
             f'the config of {location} is missing: {path}; --config FILE (config=) names another'
@@ -132,3 +139,7 @@ def _stored_config(location: Union[str, Path], store: Stored) -> Config:
         raise ValueError(
             f'{error}; --config FILE (config=) names a config of yours, which is trusted'
         ) from error
+
+
+def _config_file(location: Union[str, Path], store: Stored) -> Path:
+    return Path(store.config or Path(location, 'config.json'))

@@ -179,9 +179,9 @@ def test_the_train_queue_keeps_experts():
         Encoded(torch.arange(count), [str(i) for i in range(count)], side, None)
         for count, side in ((T, texts), (V, videos))
     ]
-    evaluation = Evaluation(
-        model, torch.device('cpu'), *encoded, {'scores': scores}, Relation(torch.eye(T, V).bool())
-    )
+    matrices = {'scores': scores, 'temperature': torch.tensor(1.0)}
+    relation = Relation(torch.eye(T, V).bool())
+    evaluation = Evaluation(model, torch.device('cpu'), *encoded, matrices, relation)
     runner = SimpleNamespace(hooks=[hook], logger=logging.getLogger('mmt'))
     SinkhornHook(queries='train_queue', temperature=0.07).after_scoring(runner, evaluation)
     bank_texts, bank_videos = levels(bank_phi, bank_weights, bank_psi)

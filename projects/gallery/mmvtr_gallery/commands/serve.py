@@ -1,6 +1,7 @@
 """Serve a gallery: a page, and search, thumbnails, videos and changes over HTTP.
 
     mmvtr serve DIR                       # of mmvtr export_index; then open the page
+    mmvtr serve DIR --text-model sentence-transformers:NAME     # a store of your own vectors
     mmvtr serve --demo                    # a planted gallery, made in two minutes
     mmvtr serve DIR --token-file FILE --library VIDEOS     # may be changed, too
 
@@ -73,11 +74,17 @@ def parse_args() -> argparse.Namespace:
     add('--access-log', metavar='FILE', help='a line of JSON for each request, without its content')
     add('--config', metavar='FILE', help='config; default: config.json in the folder')
     add('--checkpoint', metavar='FILE', help='checkpoint, if it has moved since the export')
+    add(
+        '--text-model',
+        metavar='KIND:NAME',
+        help='encodes texts for vectors made elsewhere: sentence-transformers:NAME, '
+        'open_clip:NAME@TAG, or server:NAME of the /v1/embeddings at MMVTR_EMBEDDINGS_URL',
+    )
     args = parser.parse_args()
     if (args.store is None) != args.demo:
         parser.error('give either DIR or --demo')
-    if args.demo and (args.config or args.checkpoint):
-        parser.error('--demo has its own model: leave --config and the checkpoint out')
+    if args.demo and (args.config or args.checkpoint or args.text_model):
+        parser.error('--demo has its own model: leave --config, --checkpoint and --text-model out')
     if not 0 <= args.port < 65536:
         parser.error(f'--port must be 0 to 65535, not {args.port}')
     for name in ('upload_pixels', 'connections'):
@@ -119,6 +126,7 @@ def serve(args: argparse.Namespace) -> None:
         links=args.links,
         config=args.config,
         checkpoint=args.checkpoint,
+        text_model=args.text_model,
     )
     if token is not None:
         reason = try_to_take(gallery)

@@ -55,15 +55,22 @@ class Query(NamedTuple):
     scaled: bool = False
 
     @classmethod
-    def of(cls, vector: Sequence[float]) -> 'Query':
-        """Return the query of a user's vector, scaled to length 1.
+    def of(cls, vector: Sequence[float], *, scale: bool) -> 'Query':
+        """Return the query of a user's vector.
+
+        Args:
+            vector: D numbers.
+            scale: bring it to length 1.
 
         Raises:
-            ValueError: see :func:`~mmvtr_gallery.serving.sampling.unit`.
+            ValueError: an entry is not finite, or all are zero.
         """
         found = unit(vector)
         with np.errstate(over='ignore'):  # entries that overflow float32 have been scaled
-            return cls(found, scaled=not np.array_equal(found, np.asarray(vector, np.float32)))
+            given = np.asarray(vector, np.float32)
+        if not scale:
+            return cls(given)
+        return cls(found, scaled=not np.array_equal(found, given))
 
 
 class Answer(NamedTuple):

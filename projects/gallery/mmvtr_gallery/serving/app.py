@@ -38,6 +38,7 @@ from mmvtr_gallery.serving.bodies import (
     Refit,
     Search,
     SearchTexts,
+    SearchVectors,
     Undo,
     When,
     sendable,
@@ -158,15 +159,14 @@ def _add_metrics(app: FastAPI, gallery: Gallery, observed: Observed) -> None:
 
 
 def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
-    async def by_text(text: str, body: Search | SearchTexts, request: Request) -> Found:
-        began = time.perf_counter()
+    async def encoded(texts: list[str], request: Request) -> list[Asked]:
         with stage(request.scope, 'encode'):
-            query = await asyncio.wrap_future(gallery.thread.text(text))
-        return await answer_of(query, body, request, began)
+            waiting = [asyncio.wrap_future(gallery.thread.text(text)) for text in texts]
+            return await asyncio.gather(*waiting)
 
-    async def answer_of(
-        query: Asked, body: Search | SearchTexts, request: Request, began: float, like: bool = False
-    ) -> Found:
+    async def answers_of(
+        queries: list[Asked], body: Any, request: Request, began: float, like: bool = False
+    ) -> list[Found]:
         """Search and answer; a query ``like`` an item is not sampled, by default without biases."""
         asker = None
         if not like:
@@ -175,7 +175,7 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
         with stage(request.scope, 'search'):
             found = await run_in_threadpool(
                 gallery.search,
-                query,
+                queries,
                 body.k,
                 filter=body.filter,
                 transform=not like if body.transform is None else body.transform,
@@ -186,23 +186,32 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
                 by_moments=body.rank_by == 'moments',
                 asker=asker,
             )
-        return _told(gallery, found, query, began)
+        return [_told(gallery, *one, began) for one in zip(found, queries)]
 
     @app.post('/search')
     async def search(body: Search, request: Request) -> Found:
         """Search the best items for a text, for a vector, or for an item of the gallery."""
-        if body.text is not None:
-            return await by_text(body.text, body, request)
         began = time.perf_counter()
-        if body.vector is not None:
-            return await answer_of(Asked.of(body.vector), body, request, began)
-        item = await run_in_threadpool(gallery.item, body.like)
-        return await answer_of(Asked(item.vector), body, request, began, like=True)
+        if body.text is not None:
+            queries = await encoded([body.text], request)
+        elif body.vector is not None:
+            queries = [gallery.query(body.vector)]
+        else:
+            queries = [Asked((await run_in_threadpool(gallery.item, body.like)).vector)]
+        return (await answers_of(queries, body, request, began, body.like is not None))[0]
 
     @app.post('/search/texts')
     async def search_texts(body: SearchTexts, request: Request) -> list[Found]:
         """Search the best items for each of several texts, in their order."""
-        return await asyncio.gather(*(by_text(text, body, request) for text in body.texts))
+        began = time.perf_counter()
+        return await answers_of(await encoded(body.texts, request), body, request, began)
+
+    @app.post('/search/vectors')
+    async def search_vectors(body: SearchVectors, request: Request) -> list[Found]:
+        """Search the best items for each of several vectors, in their order, in one pass."""
+        began = time.perf_counter()
+        queries = [gallery.query(vector) for vector in body.vectors]
+        return await answers_of(queries, body, request, began)
 
     @app.get('/health')
     def health() -> dict[str, Any]:
@@ -216,6 +225,7 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
             dim=store.dim,
             engine=store.engine,
             model=gallery.fingerprint,
+            encodes=gallery.encoder.kinds,
             transform=None if store.debiaser is None else refit.get('transform'),
             calibration=_calibration_told(store),
             columns=store.types,
@@ -252,9 +262,9 @@ def _add_video_searches(app: FastAPI, gallery: Gallery, uploads: Uploads, writer
             vector, _ = await asyncio.wrap_future(gallery.encode(batch))
         query = Asked(vector)
         with stage(request.scope, 'search'):
-            found = await run_in_threadpool(
+            (found,) = await run_in_threadpool(
                 gallery.search,
-                query,
+                [query],
                 k,
                 filter=None,
                 transform=transform,
@@ -399,8 +409,7 @@ def _add_changes(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
     @app.post('/refit', **options)
     def refit(body: Annotated[Refit, JsonBody()] = Refit()) -> dict[str, Any]:
         """Compute new biases of all items; needs the token."""
-        given = body.model_dump(exclude={'texts'})
-        return gallery.refit(body.texts, **given)
+        return gallery.refit(**body.model_dump())
 
     @app.get('/drift', **options)
     def drift() -> dict[str, Any]:

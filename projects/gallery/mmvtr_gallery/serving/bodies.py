@@ -19,7 +19,7 @@ from mmvtr_gallery.store.items import LONGEST_ID
 
 #: Characters of a text, hits of an answer, items of a change, texts of a bank.
 LONGEST_TEXT, MOST_HITS, MOST_ITEMS, MOST_TEXTS = 1000, 1000, 100, 16384
-#: Texts of one request.
+#: Texts, or vectors, of one request.
 MOST_QUERIES = 64
 #: Rounds, or neighbours, of a refit.
 MOST_ROUNDS = 1000
@@ -56,6 +56,14 @@ def _check_texts(texts: list[str]) -> None:
             raise ValueError(f'text {row} is empty or longer than {LONGEST_TEXT} characters')
 
 
+def _check_widths(vectors: list[list[float]]) -> None:
+    for row, vector in enumerate(vectors):
+        if len(vector) != len(vectors[0]):
+            raise ValueError(
+                f'vector {row} has {len(vector)} entries, and vector 0 has {len(vectors[0])}'
+            )
+
+
 def _examples(*bodies: dict[str, Any]) -> ConfigDict:
     """Return pydantic's config with examples for the API reference."""
     return ConfigDict(json_schema_extra=dict(examples=list(bodies)))
@@ -82,8 +90,7 @@ class _Asked(Body):
         None,
         ge=1,
         le=MOST_HITS,
-        description=f'at most as many as the gallery has items; default: {HITS}, or all if it has '
-        'fewer',
+        description=f'default: {HITS}; a gallery with fewer items answers with all of them',
     )
     filter: Optional[dict[str, Any]] = Field(
         None, description='column -> value, list of values, or {"min": x, "max": y}'
@@ -155,6 +162,22 @@ class SearchTexts(_Asked):
         return self
 
 
+class SearchVectors(_Asked):
+    """Several vectors, each searched like a vector of `/search`."""
+
+    model_config = _examples(dict(vectors=[[0.6, 0.8], [1.0, 0.0]], k=5))
+
+    vectors: list[list[float]] = Field(
+        min_length=1, max_length=MOST_QUERIES, description='of queries, by the same model'
+    )
+
+    @model_validator(mode='after')
+    def one_width(self) -> 'SearchVectors':
+        """Raise ValueError if vectors differ in width."""
+        _check_widths(self.vectors)
+        return self
+
+
 class Added(Body):
     """An item to add: a file of the library, or a vector, or a vector and its file."""
 
@@ -190,18 +213,24 @@ class Quarantine(Body):
 
 
 class Refit(_options_of(OF_QUERIES)):
-    """A request for new biases from texts; without texts from the sample of served queries."""
+    """A request for new biases from texts or vectors; else from the sample of served queries."""
 
     model_config = _examples(dict(texts=['a dog runs', 'two people dance'], fewer=True))
 
     texts: Optional[list[str]] = Field(None, min_length=1, max_length=MOST_TEXTS)
+    vectors: Optional[list[list[float]]] = Field(
+        None, min_length=1, max_length=MOST_TEXTS, description='of texts, by the same model'
+    )
     transform: Literal[('same', 'auto', *OF_QUERIES)] = 'same'
     fewer: bool = Field(False, description='take fewer texts than the gallery has items')
 
     @model_validator(mode='after')
-    def good_texts(self) -> 'Refit':
-        """Raise ValueError if a text is empty or too long."""
+    def good_bank(self) -> 'Refit':
+        """Raise ValueError for texts beside vectors, a bad text, or vectors of several widths."""
+        if self.texts is not None and self.vectors is not None:
+            raise ValueError('texts or vectors expected, got both')
         _check_texts(self.texts or [])
+        _check_widths(self.vectors or [])
         return self
 
 

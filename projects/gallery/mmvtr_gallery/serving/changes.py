@@ -16,6 +16,7 @@ from mmvtr_gallery.extraction.windows import windows_of
 from mmvtr_gallery.serving.answers import NewItem, Query
 from mmvtr_gallery.serving.batching import ModelThread
 from mmvtr_gallery.serving.decoders import Decoders
+from mmvtr_gallery.serving.encoders import Encoder
 from mmvtr_gallery.serving.library import Library
 from mmvtr_gallery.store import GalleryStore
 from mmvtr_gallery.store.moments import MomentStore, Windows
@@ -34,7 +35,8 @@ class Changes(ABC):
 
     store: GalleryStore
     library: Library
-    fingerprint: str
+    fingerprint: Optional[str]
+    encoder: Encoder
     thread: ModelThread
     decoders: Decoders
     _changes: threading.Lock
@@ -123,7 +125,7 @@ class Changes(ABC):
     def _part(
         self, path: Path, start: Optional[float], end: Optional[float]
     ) -> tuple[np.ndarray, Optional[float]]:
-        batch = self.decoders(lambda: self.read(path, start, end)).result()
+        batch = self.decoders(lambda: self.encoder.read(path, start, end)).result()
         return self.encode(batch).result()
 
     def delete(self, ids: Sequence[str]) -> int:
@@ -149,25 +151,34 @@ class Changes(ABC):
             (self.store.release if release else self.store.quarantine)(ids)
             return len(self.store.quarantined)
 
-    def refit(self, texts: Optional[Sequence[str]], **options: Any) -> dict[str, Any]:
+    def refit(
+        self,
+        texts: Optional[Sequence[str]],
+        vectors: Optional[Sequence[Sequence[float]]] = None,
+        **options: Any,
+    ) -> dict[str, Any]:
         """Compute new biases from texts, or from the sample of served queries; return the refit's
         options and how far the ranking has moved.
 
         ``texts_cut`` of the answer is the number of texts that exceed the model's context length.
 
         Args:
-            texts: the bank; None: the sample that the store keeps.
+            texts: the bank.
+            vectors: the bank as vectors; neither: the sample that the store keeps.
             options: options of :meth:`~mmvtr_gallery.store.protocol.GalleryStore.refit`.
 
         Raises:
             KeyError: a word is not in a closed vocabulary.
+            NoEncoder: there is no model for the texts.
             ValueError: see :meth:`~mmvtr_gallery.store.protocol.GalleryStore.refit`.
             FolderInUse, OSError: see :meth:`add`.
         """
         bank, cut = None, 0
+        if vectors is not None:
+            bank = np.stack([self.query(row).vector for row in vectors])
         if texts is not None:
             parts = [texts[i : i + 64] for i in range(0, len(texts), 64)]
-            found = [self.thread.job(lambda part=part: self._encode(part)) for part in parts]
+            found = [self.thread.job(lambda part=part: self.encoder.texts(part)) for part in parts]
             queries = [query for one in found for query in one.result()]
             bank = np.stack([query.vector for query in queries])
             cut = sum(query.cut is not None for query in queries)
@@ -204,14 +215,8 @@ class Changes(ABC):
         """
 
     @abstractmethod
-    def read(
-        self, path: Union[str, Path], start: Optional[float] = None, end: Optional[float] = None
-    ) -> dict[str, Any]:
-        """Read the frames of a video or a part of it; not to be called in the model's thread.
-
-        Raises:
-            BrokenVideoError, FileNotFoundError: it cannot be read.
-        """
+    def query(self, vector: Sequence[float]) -> Query:
+        """Return the query of a client's vector."""
 
     @abstractmethod
     def encode(self, batch: dict[str, Any]) -> 'Future[tuple[np.ndarray, Optional[float]]]':
@@ -220,10 +225,6 @@ class Changes(ABC):
         Raises:
             Busy: too many wait for the model.
         """
-
-    @abstractmethod
-    def _encode(self, texts: Sequence[str]) -> list[Query]:
-        """Encode texts as queries, in the model's thread."""
 
     @abstractmethod
     def _take(self) -> None:

@@ -1,4 +1,4 @@
-"""A store together with the model that made it: it answers queries and can be changed."""
+"""A store together with what encodes its queries: it answers them and can be changed."""
 
 from __future__ import annotations
 
@@ -9,20 +9,15 @@ from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence, Union
 
 import numpy as np
-from mmengine.config import Config
-from torch import nn
 
-from mmvtr import apis
-from mmvtr.arrays import Shift
+from mmvtr.arrays import Shift, TopKProbabilities
 from mmvtr.datasets.videos.video_files import BrokenVideoError
 from mmvtr.functional.transforms.transform_table import OF_QUERIES, TRANSFORMS
 from mmvtr.storage.lock import FolderInUse
-from mmvtr_gallery.remote import EmbeddingServer
 from mmvtr_gallery.serving.answers import (
     DEPTH,
     HITS,
     Answer,
-    Cut,
     Empty,
     InQuarantine,
     Query,
@@ -30,22 +25,24 @@ from mmvtr_gallery.serving.answers import (
 from mmvtr_gallery.serving.batching import ModelThread
 from mmvtr_gallery.serving.changes import Changes, reason_of
 from mmvtr_gallery.serving.decoders import Decoders
+from mmvtr_gallery.serving.encoders import Encoder, RetrieverEncoder, TextEncoder
 from mmvtr_gallery.serving.library import Library, ListedFiles
-from mmvtr_gallery.serving.moment_search import Frames, Moment, Moments
+from mmvtr_gallery.serving.moment_search import Frames, Moment
 from mmvtr_gallery.serving.overview import Overview
 from mmvtr_gallery.serving.sampling import Client, Sampler, cleaned
 from mmvtr_gallery.store import GalleryStore, Hit, Item, open_store
 from mmvtr_gallery.store.drift import Drift, drift_of, served_shift
 from mmvtr_gallery.store.moments import BestWindow, MomentHit, MomentStore
 from mmvtr_gallery.store.windowing import NOT_NOTED
-from mmvtr_gallery.stored_model import load_stored_retriever
+from mmvtr_gallery.stored_model import load_stored_retriever, names_model
+from mmvtr_gallery.text_models import Embed, load_text_model
 
 #: Fields that a hit by moments and a best window share.
 _OF_HIT = ('start', 'end', 'score', 'raw', 'bias')
 
 
 class Gallery(Changes):
-    """A store together with its model; see :meth:`open`.
+    """A store together with what encodes its queries; see :meth:`open`.
 
     The store is read at once.  The right to write, which one process has at a time, is acquired
     when the service starts or, if another process has it then, by the first change that finds it
@@ -55,7 +52,7 @@ class Gallery(Changes):
         location: location of the store.
         store: the opened store.
         moments: the windows beside it, opened in the same mode; None: it has none.
-        model, cfg: the retriever that made its vectors, and its config.
+        encoder: encodes texts and videos.
         library: folder whose files may be added.
         links: folders that symbolic links among the listed files may lead into.
 
@@ -64,7 +61,9 @@ class Gallery(Changes):
         decoders: the threads that read videos.
         files: opens the files of items.
         overview: pages and statistics of the gallery.
-        fingerprint: fingerprint of the model's weights.
+        fingerprint: fingerprint of the model's weights, of a store of other vectors what its
+            maker noted; None: unknown.
+        unit: whether queries have length 1, so that those of clients are scaled.
     """
 
     def __init__(
@@ -72,19 +71,16 @@ class Gallery(Changes):
         location: Union[str, Path],
         store: GalleryStore,
         moments: Optional[MomentStore],
-        model: nn.Module,
-        cfg: Config,
+        encoder: Encoder,
         library: Library,
         links: Sequence[Union[str, Path]] = (),
     ) -> None:
         self.location, self.store, self.library = location, store, library
         self._moments = moments
         self.files = ListedFiles(library, links)
-        self.fingerprint = apis.fingerprint(model)
-        self._model, self._cfg = model, cfg
-        self._frames = Moments(model, cfg)
-        self._texts = apis.TextEncoder(model, cfg)
-        self._videos = apis.VideoEncoder(model, cfg)
+        self.encoder = encoder
+        self.fingerprint = encoder.fingerprint or store.model
+        self.unit = encoder.unit or store.geometry == 'cosine'
         self.decoders = Decoders()
         self._sampler = Sampler()
         self.overview = Overview(lambda: self.store)
@@ -92,7 +88,7 @@ class Gallery(Changes):
         self._drift: Optional[Drift] = None
         #: What :meth:`shift` has last found.
         self._shift: Optional[Shift] = None
-        self.thread = ModelThread(self._encode)
+        self.thread = ModelThread(encoder.texts)
 
     @classmethod
     def open(
@@ -103,6 +99,7 @@ class Gallery(Changes):
         links: Sequence[Union[str, Path]] = (),
         config: Optional[Union[str, Path]] = None,
         checkpoint: Optional[Union[str, Path]] = None,
+        text_model: Optional[str] = None,
     ) -> 'Gallery':
         """Open a gallery for reading; see :meth:`take`.
 
@@ -111,20 +108,33 @@ class Gallery(Changes):
             library: folder whose files may be added.
             links: folders that symbolic links among the listed files may lead into.
             config, checkpoint: see :func:`mmvtr_gallery.stored_model.load_stored_retriever`.
+            text_model: encodes texts for vectors that no retriever of mmvtr made, see
+                :func:`~mmvtr_gallery.text_models.load_text_model`.
 
         Raises:
-            ConnectionError: the URL does not answer.
+            ConnectionError: the URL, or the server of the text model, does not answer.
             FileNotFoundError, NotADirectoryError: no store, config, checkpoint or library.
             RuntimeError: a damaged file, or a checkpoint with other weights than the store's.
             ValueError: a model whose scores are not inner products, or which reads stored words;
-                windows of another model; a model on an embedding server whose URL is not set.
+                windows of another model; a model on an embedding server whose URL is not set; a
+                text model for a gallery that has its own, or of another width.
         """
         shelf = Library(library)
         store = open_store(location)
-        model, cfg = load_stored_retriever(location, store, config=config, checkpoint=checkpoint)
-        apis.refuse_without_vectors(model)
-        _refuse_unknown_server(model)
-        return cls(location, store, _windows_of(store, location), model, cfg, shelf, links)
+        if config or checkpoint or names_model(location, store):
+            if text_model is not None:
+                raise ValueError(
+                    f'{location} has a model of its own: --text-model is for galleries whose '
+                    'vectors come from elsewhere'
+                )
+            encoder: Encoder = RetrieverEncoder(
+                *load_stored_retriever(location, store, config=config, checkpoint=checkpoint)
+            )
+        elif text_model is not None:
+            encoder = TextEncoder(_of_width(text_model, store))
+        else:
+            encoder = Encoder()
+        return cls(location, store, _windows_of(store, location), encoder, shelf, links)
 
     def take(self) -> None:
         """Acquire the right to write.
@@ -149,7 +159,7 @@ class Gallery(Changes):
                 self._moments.close()
             self.store, self._moments = writer, moments
             sample = writer.online
-            if sample is not None and len(sample):
+            if self.unit and sample is not None and len(sample):
                 sample.restore(cleaned(sample.queries()), sample.seen)
 
     def close(self) -> None:
@@ -201,29 +211,16 @@ class Gallery(Changes):
 
     # -- answers -----------------------------------------------------------------------------
 
-    def _encode(self, texts: Sequence[str]) -> list[Query]:
-        found = self._texts(texts)
-        vectors = apis.vectors(self._model, found.levels).cpu().numpy()
-        sigmas = apis.sigmas(found.levels) or [None] * len(texts)
-        cuts = [
-            Cut(read, read + more) if more else None
-            for read, more in zip(found.lengths.tolist(), self._texts.cut(texts))
-        ]
-        return [Query(*one) for one in zip(vectors, sigmas, texts, cuts)]
-
-    def read(
-        self, path: Union[str, Path], start: Optional[float] = None, end: Optional[float] = None
-    ) -> dict[str, Any]:
-        return self._videos.read(path, start=start, end=end)
-
     def encode(self, batch: dict[str, Any]) -> 'Future[tuple[np.ndarray, Optional[float]]]':
-        return self.thread.job(lambda: self._of_video(batch))
+        return self.thread.job(lambda: self.encoder.video(batch))
 
-    def _of_video(self, batch: dict[str, Any]) -> tuple[np.ndarray, Optional[float]]:
-        found = self._videos(batch).levels
-        sigmas = apis.sigmas(found)
-        vector = apis.vectors(self._model, found)[0].cpu().numpy()
-        return vector, None if sigmas is None else sigmas[0]
+    def query(self, vector: Sequence[float]) -> Query:
+        """Return the query of a client's vector, at length 1 where all queries have it.
+
+        Raises:
+            ValueError: an entry is not finite, or all are zero.
+        """
+        return Query.of(vector, scale=self.unit)
 
     def item(self, name: str) -> Item:
         """Return an item with its vector.
@@ -253,7 +250,7 @@ class Gallery(Changes):
 
     def search(
         self,
-        query: Query,
+        queries: Sequence[Query],
         k: Optional[int],
         *,
         filter: Optional[Mapping[str, Any]],
@@ -264,12 +261,12 @@ class Gallery(Changes):
         unless_shifted: bool = False,
         by_moments: bool = False,
         asker: Optional[Client] = None,
-    ) -> Answer:
-        """Return the best items, each with its best window if the gallery has windows.
+    ) -> list[Answer]:
+        """Return the best items of each query, each with its best window if there are windows.
 
         Args:
-            k: number of hits, at most the number of items; None: the default, or all if there are
-                fewer.
+            queries: one or more; all are searched at once.
+            k: number of hits, all items if there are fewer; None: the default.
             filter: see :meth:`~mmvtr_gallery.store.protocol.GalleryStore.search`.
             transform: rank with biases, if the gallery has any.
             compare: also return their ranks in the other ranking.
@@ -280,77 +277,68 @@ class Gallery(Changes):
                 the served queries are not like those of the calibration.
             by_moments: rank items by their best windows, so that items without any are not found;
                 scores and biases are then the windows', and have no P(match).
-            asker: the client, whose query may enter the sample of served queries by the rules of
-                :mod:`mmvtr_gallery.serving.sampling`; None: it does not.
+            asker: the client, whose queries may enter the sample of served queries by the rules of
+                :mod:`mmvtr_gallery.serving.sampling`; None: they do not.
 
         Raises:
             Empty: there are no items.
-            ValueError: a k above their number, an invalid filter or vector; ``min_precision`` for a
-                gallery without a calibration; ``by_moments`` for one without windows.
+            ValueError: an invalid filter or vector; ``min_precision`` for a gallery without a
+                calibration; ``by_moments`` for one without windows.
         """
         store, moments = self.store, self.moments
-        vector = np.asarray(query.vector, dtype=np.float32)[None]
         if by_moments and moments is None:
             raise ValueError('the gallery has no windows that items could be ranked by')
         count = store.count()
         if not count:
             raise Empty('the gallery is empty: add a video first')
-        k = min(HITS, count) if k is None else k
-        if k > count:
-            raise ValueError(f'k is {k}, but the gallery has {count} items')
+        vectors = np.stack([np.asarray(query.vector, dtype=np.float32) for query in queries])
+        k = min(k or HITS, count)
         ranking = moments if by_moments else None
-        windows = ()
-        biased = (moments.windows if by_moments else store).debiaser is not None
-        listed = transform and biased and not (filter or by_moments)
-        listed = listed and store.topk_probabilities is not None
+        transform = transform and (moments.windows if by_moments else store).debiaser is not None
+        listed = None if filter or by_moments or not transform else store.topk_probabilities
         # Search as deep as the probabilities need: ties and approximate scores keep their order.
-        deep = max(k, store.topk_probabilities.depth) if listed and calibrated else k
-        hits = self._ranked(vector, min(deep, count), filter, transform, ranking)[:k]
-        if moments is not None:
-            windows = _best_windows(moments, vector, hits, transform)
-        transform, hits = transform and biased, [_as_hit(hit) for hit in hits]
-        if asker is not None:
-            self._sampler.offer(store, query.vector, query.text, asker)
-        p_match, notes = None, []
-        if calibrated and listed and self._shift is not None and self._shift.noticed:
+        deep = max(k, listed.depth) if listed is not None and calibrated else k
+        found = self._ranked(vectors, deep, filter, transform, ranking)
+        others = None
+        if compare:
+            others = self._ranked(vectors, max(k, DEPTH), filter, not transform, ranking)
+        notes = []
+        if calibrated and listed is not None and self._shift is not None and self._shift.noticed:
             notes.append(str(self._shift))
         if notes and unless_shifted:
             calibrated, min_precision = False, None
-        if calibrated and not by_moments:
-            p_match = store.p_match(hits, vector if listed else None)
-        least = at = None
-        if min_precision is not None and listed:
-            answers = store.topk_probabilities.answers(min_precision)
-            at = _finite(answers.threshold)
-            notes += [] if at is not None else [str(answers)]
-        elif min_precision is not None and (
-            store.calibration is not None or store.topk_probabilities is None
-        ):
-            least = _finite(store.threshold(min_precision))
-            at = None if least is None else store.p_match_of(least)
-            notes += [] if least is not None else [f'no score has precision {min_precision:g}']
-        note = '; '.join(notes) or None
-        found = Answer(hits, transform, None, count, p_match, least, at, windows, note)
-        if not compare:
-            return found
-        deep = min(max(k, DEPTH), count)
-        others = self._ranked(vector, deep, filter, not transform, ranking)
-        ranks = {hit.item.id: rank for rank, hit in enumerate(others, 1)}
-        return found._replace(moved=[ranks.get(hit.item.id) for hit in hits])
+        least, at, lacking = _limits(store, listed, min_precision)
+        note = '; '.join([*notes, *lacking]) or None
+        answers = []
+        for row, (query, every) in enumerate(zip(queries, found)):
+            hits, vector, p_match = every[:k], vectors[row : row + 1], None
+            windows = [] if moments is None else _best_windows(moments, vector, hits, transform)
+            hits = [_as_hit(hit) for hit in hits]
+            if asker is not None:
+                self._sampler.offer(store, query.vector, query.text, asker)
+            if calibrated and not by_moments:
+                p_match = store.p_match(hits, deep=None if listed is None else every)
+            moved = None
+            if others is not None:
+                ranks = {hit.item.id: rank for rank, hit in enumerate(others[row], 1)}
+                moved = [ranks.get(hit.item.id) for hit in hits]
+            told = p_match, least, at, windows, note
+            answers.append(Answer(hits, transform, moved, count, *told))
+        return answers
 
     def _ranked(
         self,
-        vector: np.ndarray,
+        vectors: np.ndarray,
         k: int,
         filter: Optional[Mapping[str, Any]],
         transform: bool,
         moments: Optional[MomentStore],
-    ) -> Sequence[Union[Hit, MomentHit]]:
+    ) -> Sequence[Sequence[Union[Hit, MomentHit]]]:
         """Return the best items, ranked by their best windows if ``moments`` are given."""
         options = dict(filter=filter, transform=transform, model=self.fingerprint)
         if moments is not None:
-            return moments.search(vector, k, **options)[0]
-        return self.store.search(vector, k, **options, record=False)[0]
+            return moments.search(vectors, k, **options)
+        return self.store.search(vectors, k, **options, record=False)
 
     def drift(self) -> Optional[Drift]:
         """Return the drift of served queries from the bank of the biases; None if unknown."""
@@ -393,8 +381,11 @@ class Gallery(Changes):
             ),
         )
 
-    def frames(self, item: Item) -> Frames:
+    def frames(self, item: Item) -> Optional[Frames]:
         """Read the frames of an item, for :meth:`moment`; not in the model's thread.
+
+        Returns:
+            None: videos are not encoded here.
 
         Raises:
             BrokenVideoError: the file cannot be read; the message names the item.
@@ -403,7 +394,7 @@ class Gallery(Changes):
         """
         path = self.files.path(item)
         try:
-            return self._frames.read(item, path)
+            return self.encoder.frames(item, path)
         except BrokenVideoError as error:
             raise BrokenVideoError(
                 f'the file of {item.id[:80]!r} cannot be read as a video: {reason_of(error, path)}'
@@ -411,21 +402,43 @@ class Gallery(Changes):
         except FileNotFoundError as error:
             raise FileNotFoundError(f'the file of {item.id[:80]!r} is gone') from error
 
-    def moment(self, text: str, frames: Frames) -> 'Future[Optional[Moment]]':
+    def moment(self, text: str, frames: Optional[Frames]) -> 'Future[Optional[Moment]]':
         """Return the future moment at which a text matches in a video.
 
         Raises:
             Busy: too many wait for the model.
         """
-        return self.thread.job(lambda: self._frames(text, frames))
+        return self.thread.job(lambda: frames and self.encoder.moment(text, frames))
 
 
-def _refuse_unknown_server(model: nn.Module) -> None:
-    """Raise ServerUnknown if a model runs on an embedding server whose URL is not set."""
-    for part in model.modules():
-        server = getattr(part, 'server', None)
-        if isinstance(server, EmbeddingServer):
-            server.check()
+def _of_width(name: str, store: GalleryStore) -> Embed:
+    """Return a text model; raise ValueError if its vectors are not as wide as the store's."""
+    embed = load_text_model(name)
+    width = embed(['a']).shape[1]
+    if width != store.dim:
+        raise ValueError(
+            f'{name[:80]} makes vectors of {width} entries, the gallery has {store.dim}: it is '
+            'another model'
+        )
+    return embed
+
+
+def _limits(
+    store: GalleryStore, listed: Optional[TopKProbabilities], min_precision: Optional[float]
+) -> tuple[Optional[float], Optional[float], list[str]]:
+    """Return the score from which a precision is reached, P(match) there, and why there is none."""
+    if min_precision is None:
+        return None, None, []
+    if listed is not None:
+        answers = listed.answers(min_precision)
+        at = _finite(answers.threshold)
+        return None, at, [] if at is not None else [str(answers)]
+    if store.calibration is None and store.topk_probabilities is not None:
+        return None, None, []  # they are of lists with biases of the whole gallery
+    least = _finite(store.threshold(min_precision))
+    if least is None:
+        return None, None, [f'no score has precision {min_precision:g}']
+    return least, store.p_match_of(least), []
 
 
 def _windows_of(

@@ -30,7 +30,7 @@ def sent(gallery: Gallery, uploads: Uploads, path: str) -> dict[str, Any]:
     with _of_the_body(path):
         uploads.check(path)
         with uploads.decoding():
-            return gallery.read(path)
+            return gallery.encoder.read(path)
 
 
 def check_all(uploads: Uploads, path: str) -> None:

@@ -58,7 +58,9 @@ class Calibrated(ABC):
                 check_calibration(calibration, biased=self.debiaser is not None)
             self._keep_calibration(None if calibration is None else calibration.to_dict())
 
-    def p_match(self, hits: Sequence[Hit], query: Any = None) -> Optional[list[float]]:
+    def p_match(
+        self, hits: Sequence[Hit], query: Any = None, *, deep: Optional[Sequence[Hit]] = None
+    ) -> Optional[list[float]]:
         """Return P(match) of hits, in [0, 1]; None without a calibration.
 
         If :attr:`topk_probabilities` are known and the query is given, it is the probability that
@@ -70,23 +72,30 @@ class Calibrated(ABC):
             hits: hits of one query.
             query: float [D] or [1, D], the query that found them in a search with biases and no
                 filter.
+            deep: the first ``topk_probabilities.depth`` hits of that search, in place of the query,
+                which is searched with again otherwise.
 
         Raises:
             ValueError: the hits are not the first ones of the query's list.
         """
         probabilities, fit = self.topk_probabilities, self.calibration
-        if probabilities is not None and query is not None:
-            return self._of_list(probabilities, hits, query)
+        if probabilities is not None and (query is not None or deep is not None):
+            return self._of_list(probabilities, hits, query, deep)
         if fit is None:
             return None
         scores = torch.tensor([calibrated_score(fit, hit) for hit in hits], dtype=torch.float64)
         return fit.probabilities(scores, candidates=self.count()).tolist()
 
     def _of_list(
-        self, probabilities: TopKProbabilities, hits: Sequence[Hit], query: Any
+        self,
+        probabilities: TopKProbabilities,
+        hits: Sequence[Hit],
+        query: Any,
+        deep: Optional[Sequence[Hit]] = None,
     ) -> list[float]:
-        row = torch.as_tensor(query).reshape(1, -1)
-        deep = self.search(row, max(probabilities.depth, len(hits)), record=False)[0]
+        if deep is None:
+            row = torch.as_tensor(query).reshape(1, -1)
+            deep = self.search(row, max(probabilities.depth, len(hits)), record=False)[0]
         ranked = torch.tensor([[hit.score for hit in deep]], dtype=torch.float64)
         near = [abs(x.score - y.score) < 1e-4 for x, y in zip(hits, deep)]
         if len(deep) < len(hits) or not all(near):  # tied scores may come in another order

@@ -117,3 +117,22 @@ def test_haystack(named):
     assert documents[0].score is None
     with pytest.raises(ValueError, match='79 documents for 80 fitted items'):
         DebiasedRetriever(one, documents[:-1])
+
+
+def test_what_is_added_and_removed_is_found_and_gone():
+    """The documents are read at each query: a new one is there before its item is."""
+    from mmvtr_gallery.retrievers.hits import hits
+
+    one, _ = fitted(IDS)
+    documents = dict(zip(IDS, IDS))
+    first = hits(one, VECTOR, documents, 1)[0].document
+    documents['new'] = 'new'
+    one.add(np.array([VECTOR], 'f4'), ids=['new'])
+    assert 'new' in [x.document for x in hits(one, VECTOR, documents, 81)]
+    one.remove([first])
+    del documents[first]
+    found = hits(one, VECTOR, documents, 80)
+    assert len(found) == 80 and first not in [x.document for x in found]
+    expected = one.search(np.array([VECTOR], 'f4'), 80)
+    assert [x.document for x in found] == expected.ids[0].tolist()
+    assert [x.facts['probability'] for x in found] == pytest.approx(expected.probabilities[0])

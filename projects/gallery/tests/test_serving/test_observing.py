@@ -47,7 +47,7 @@ def test_figures_and_lines_are_of_the_requests(place, tmp_path):
             client.search(text=text, k=2)
         client.search(like='a', k=2)
         client.error('POST', '/search', dict(k=2))
-        client.error('POST', '/search', dict(text='secret words', k=999))
+        client.error('POST', '/search', dict(text='secret words', filter=dict(secret=1)))
         client.error('GET', '/no/such"page?text=secret')
         client.error('GET', '/health', Host='elsewhere.example')
         client.error('GET', '/video?id=secret')

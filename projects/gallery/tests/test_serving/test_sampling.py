@@ -153,7 +153,7 @@ def test_lengths():
 )
 def test_it_is_told_where_a_vector_was_scaled(length, scaled):
     vector = (directions(6, 1)[0].astype(np.float64) * length).tolist()
-    assert Query.of(vector).scaled is scaled
+    assert Query.of(vector, scale=True).scaled is scaled
 
 
 def test_a_sample_of_before_is_cleaned():

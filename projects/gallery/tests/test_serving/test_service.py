@@ -267,7 +267,6 @@ def test_what_is_refused(client, folder, place):
         (dict(text='x' * 1001), 'at most 1000 characters'),
         (dict(text='x', k=0), 'greater than or equal to 1'),
         (dict(text='x', k=1001), 'less than or equal to 1000'),
-        (dict(text='x', k=8), 'k is 8, but the gallery has 7 items'),
         (dict(text='x', k=1, filter=dict(colour='red')), "no column 'colour'"),
         (dict(text='x', k=1, filter=dict(odd='red')), 'odd is of type bool'),
         (dict(text='x', k=1, colour='red'), 'colour is not known here'),

@@ -104,13 +104,13 @@ def test_decoders_refuse_what_would_wait_for_long():
 
 def test_a_text_does_not_wait_for_a_video_that_is_read(folder, place, monkeypatch):
     gallery = Gallery.open(place)
-    go, read = threading.Event(), gallery.read
+    go, read = threading.Event(), gallery.encoder.read
 
     def slowly(*args, **kwargs):
         assert go.wait(20)
         return read(*args, **kwargs)
 
-    monkeypatch.setattr(gallery, 'read', slowly)
+    monkeypatch.setattr(gallery.encoder, 'read', slowly)
     found = []
     with served(gallery, uploads=Uploads(pixels=100_000)) as client:
         video = (folder / 'd.mp4').read_bytes()

@@ -492,6 +492,8 @@ def further_table(rows: Sequence[Row]) -> str:
     lines = _head(['trained on', 'InfoNCE: rsum, best / last', 'student, best', 'last', 'seeds'])
     for name, (text, title) in FURTHER.items():
         table = Table(rows, name, text)
+        if 'student' not in table.runs:
+            continue
         levels = [
             f'{_mean(table.figures("infonce", when).values(), "rsum"):.1f}'
             for when in ('best', 'last')

@@ -38,10 +38,10 @@ def test_measures_are_those_of_the_metrics(tool, direction):
     relation = Relation(torch.eye(40).bool(), text_ids=ids, video_ids=ids)
     pairs = PairValues.of_matrix(grades.numpy(), ids, ids)
     judged = JudgedMetric(pairs, at_least=0.5, k=(1,)).by_query(scores, relation)
-    torch.testing.assert_close(found.P1, judged[f'{direction}_P1'])
-    extra = judged[f'{direction}_extra_AP']
+    torch.testing.assert_close(found.P1, judged[f'{direction}_P1'][direction])
+    extra = judged[f'{direction}_extra_AP'][direction]
     torch.testing.assert_close(found.AP, extra, equal_nan=True, atol=1e-4, rtol=0)
-    hits = RetrievalMetric(recall_at=(1,)).by_query(scores, relation)[f'{direction}_R1']
+    hits = RetrievalMetric(recall_at=(1,)).by_query(scores, relation)[f'{direction}_R1'][direction]
     torch.testing.assert_close(found.R1, hits)
 
 

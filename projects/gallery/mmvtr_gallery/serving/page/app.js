@@ -50,6 +50,9 @@ async function look() {
   [health, stats] = await Promise.all([ask('health'), ask('stats')]);
   on.remove = health.changes ? changes.remove : null;
   $('size').textContent = many(health.items, 'item');
+  $('text').disabled = !health.encodes.includes('text');
+  if ($('text').disabled) $('text').placeholder = 'No text model here: search by vector (API), or browse';
+  $('by-video').hidden = !health.encodes.includes('video');
   $('switch').hidden = !health.transform;
   $('ranking').hidden = !health.windows?.count;
   $('precision').hidden = !health.calibration || byMoments();
