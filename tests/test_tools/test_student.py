@@ -109,3 +109,14 @@ def test_a_config_with_a_fault_trains_no_member(tmp_path):
         code, printed = train(tmp_path, '--cfg-options', option)
         assert code and option.split('=')[0].rpartition('.')[2] in printed or 'nowhere' in printed
         assert 'before student_c2v_planted, 1 of' not in printed
+
+
+@pytest.mark.nightly
+def test_members_are_made_side_by_side(tmp_path):
+    code, printed = train(tmp_path, '--devices', '0', '1', before=small_children)
+    assert code == 0, printed[-3000:]
+    assert len(weights(tmp_path / 'student')) > 4
+    for name in ('member1', 'member2', 'member3'):  # what they print is not mixed
+        assert 'results on test' in (tmp_path / 'student' / name / 'printed.txt').read_text()
+    code, printed = train(tmp_path, '--devices', '0', '1', '--launcher', 'pytorch')
+    assert code and 'makes rows of before side by side, a process each' in printed
