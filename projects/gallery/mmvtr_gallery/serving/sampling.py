@@ -5,7 +5,7 @@ limited, so that none of them decides what others find:
 
 - a vector is accepted only from clients that know the token: it can be anything, while a text is
   encoded by the model;
-- every vector has length 1, like those of all models that can be served (:func:`unit`);
+- every vector has length 1 (:func:`unit`), but where an inner product of other vectors ranks;
 - the same text from the same address counts once among the last ``capacity`` accepted queries;
 - at most :data:`SHARE` of these come from one address.  Clients on this machine, or with the
   token, are not limited.
