@@ -203,7 +203,7 @@ def test_a_training_step_on_the_planted_corpus(path, tmp_path_factory, monkeypat
             if cfg.get('before')
             else FOLDER.parent / teacher.config  # tools run in the root
         )
-        Path(teacher.checkpoint).parent.mkdir(exist_ok=True)
+        Path(teacher.checkpoint).parent.mkdir(parents=True, exist_ok=True)
         control = registry.MODELS.build(Config.fromfile(teacher.config).model)
         write_plain(dict(state_dict=control.state_dict()), teacher.checkpoint)
     model = registry.MODELS.build(cfg.model)

@@ -25,6 +25,7 @@ from mmvtr.datasets import BrokenVideoError
 from mmvtr.datasets.videos.feature_stores import NpyFolder
 from mmvtr.datasets.videos.frame_store import SETTINGS, FrameStore, Settings, _write_json
 from mmvtr.engine.hooks.stored_queries import read_bank
+from mmvtr.errors import UnknownKey, UserError
 from mmvtr.models.towers.features import read_vectors
 from mmvtr.storage import write_plain
 from score_files.reading import read_score_file
@@ -32,7 +33,8 @@ from score_files.reading import read_score_file
 SCORES = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 TEXTS, VIDEOS = ['t1', 't2', 'täxt'], ['a', 'b', 'c', 'd']
 #: Errors in words.
-IN_WORDS = (ValueError, FileNotFoundError, KeyError, RuntimeError, BrokenVideoError)
+OF_OURS = (UserError, UnknownKey, BrokenVideoError)
+IN_WORDS = (ValueError, FileNotFoundError, KeyError, RuntimeError, *OF_OURS)
 
 
 class Format(NamedTuple):

@@ -248,7 +248,7 @@ def test_what_messages_tell_to_type_is_there():
     texts = [(file, text) for file, tree in sources() for text in messages(tree)]
     flags = {text for _, text in texts if FLAG.fullmatch(text)}
     flags |= {f'--{name.replace("_", "-")}' for name in UNITS} | {'--help'}
-    of_others = {'--shm-size', '--short'}
+    of_others = {'--shm-size', '--short', '--nproc_per_node', '--ntasks', '--standalone'}
     extras = {}
     for place, file in dict(mmvtr='setup.cfg', projects='projects/gallery/setup.cfg').items():
         told = ConfigParser()

@@ -182,7 +182,7 @@ def test_a_line_every_ten_seconds_of_training_encoding_and_scoring(hook):
 
 
 def test_a_silence_is_positive():
-    with pytest.raises(ValueError, match='seconds must be > 0, got 0'):
+    with pytest.raises(ValueError, match='seconds must be positive, not 0'):
         TimedLoggerHook(seconds=0)
 
 

@@ -411,7 +411,7 @@ def test_hedged_scaling_orders_the_lists_of_texts_alone(runner, evaluation, quer
     [
         (dict(first=float('nan'), rest=0.1), 'first must be finite, not nan'),
         (dict(first=-0.1, rest=0.1, share=0), r'share must lie in \(0, 1\], not 0'),
-        (dict(first=-0.1, rest=0.1, places=0), 'places must be at least 1, not 0'),
+        (dict(first=-0.1, rest=0.1, places=0), 'places must be 1 or more, not 0'),
     ],
 )
 def test_bad_hedged_scaling(how, said):

@@ -472,10 +472,12 @@ def describe(
             if n < there:
                 notes.append(f'a bank of {n} {what} for {there} {others} is small, it may hurt')
         if len(counts) < 2:
-            given, left = (
-                ('t2v', 'video to text') if banks.v2t is None else ('v2t', 'text to video')
+            only, left = (
+                ('--bank-t2v', 'video to text')
+                if banks.v2t is None
+                else ('--bank-v2t', 'text to video')
             )
-            notes.append(f'--bank-{given} alone: {left} is not transformed')
+            notes.append(f'{only} alone: {left} is not transformed')
     return '\n'.join([protocol_line(protocol), *(f'note: {note}' for note in notes)])
 
 

@@ -251,7 +251,7 @@ def test_another_version_or_corpus_is_named(copy, name, value):
 
 
 def test_unknown_split_and_knob(tmp_path):
-    with pytest.raises(ValueError, match="got 'dev'"):
+    with pytest.raises(ValueError, match="not 'dev'"):
         dataset(tmp_path, 'dev')
     with pytest.raises(TypeError, match='generality'):
         dataset(tmp_path, generality=1)

@@ -69,7 +69,8 @@ def test_ids_that_begin_with_a_hyphen(search, store, gone):
 )
 def test_what_is_refused_before_a_model_is_loaded(search, store, words, status, said):
     found, printed = search(*words)
-    assert found == status and printed.startswith('error: ') and said in printed
-    assert printed.strip().count('\n') == 0
+    line = printed.splitlines()[-1]
+    assert found == status and line.startswith('error: ') and said in line
+    assert printed.count('error: ') == 1
     with open_store(store) as opened:
         assert opened.count() == len(IDS)
