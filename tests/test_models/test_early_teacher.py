@@ -1,4 +1,4 @@
-"""EarlyTeacher: an earlier model says what is spared."""
+"""EarlyTeacher: an earlier model computes the weights of negatives."""
 
 from copy import deepcopy
 from types import SimpleNamespace

@@ -1,7 +1,7 @@
 """When to refit: biases kept while items are added, beside those of a refit.
 
-    python projects/lab/evidence/when_to_refit.py DATA [--seeds 3] > /tmp/rows.json
-    python projects/lab/evidence/when_to_refit.py --page /tmp/rows.json
+    python projects/lab/evidence/when_to_refit.py DATA [--seeds 3] > rows.json
+    python projects/lab/evidence/when_to_refit.py --page rows.json
 
 DATA has real_features/ and real_scores/.  A gallery is fitted to a bank of texts alone; then items
 are added, of the same kind or of another one (those that lie furthest along the first principal
