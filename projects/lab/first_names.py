@@ -8,7 +8,15 @@ from typing import Any
 from mmvtr.registry import bare_name
 
 #: Former names of renamed components.
-_NAMES = dict(CombinedSupervision='SeveralSupervisions', SummedCaptionSimilarity='SummedWitnesses')
+_NAMES = dict(
+    CombinedSupervision='SeveralSupervisions',
+    SummedCaptionSimilarity='SummedWitnesses',
+    EarlyTeacher='Belief',
+    CrossFittedTeachers='CrossFittedBelief',
+)
+#: Former keys, and former values of ``combine``.
+_KEYS = dict(combine='spared_by', marginal_penalty='strictness')
+_COMBINED = dict(min='any', max='all')
 #: Parts of ``records`` that used to be arguments of a dataset, in their order.
 _RECORDS = ('denoising', 'classes', 'environments', 'agreement')
 _OPTION = re.compile(rf'(_dataloader\.dataset\.)records\.({"|".join(_RECORDS)})\b')
@@ -38,8 +46,18 @@ def without_scopes(value: Any) -> Any:
 
 
 def _first_keys(value: dict[str, Any]) -> dict[str, Any]:
-    """Return record transforms as arguments of their dataset, also within shortcuts."""
-    found = dict(value)
+    """Return former keys, and record transforms as arguments of their dataset, also in shortcuts.
+
+    The model's temperature was that of a transform without one.  What makes a config's data does
+    not change what is trained.
+    """
+    found = {_KEYS.get(key, key): part for key, part in value.items() if key != 'made_by'}
+    if 'combine' in value:
+        found['spared_by'] = _COMBINED.get(value['combine'], value['combine'])
+    if found.get('temperature') == 'model':
+        del found['temperature']
+    if isinstance(value.get('teacher'), dict):
+        found['belief'] = found.pop('teacher')
     if isinstance(value.get('records'), dict):
         parts = found.pop('records')
         more = {name: part for name, part in parts.items() if name not in _RECORDS}
