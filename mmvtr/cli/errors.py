@@ -30,6 +30,8 @@ DEAD_WORKER = re.compile(
     r'DataLoader worker \(pid(?:\(s\))? (?P<pid>[\d, ]+)\) '
     r'(?:exited unexpectedly|is killed by signal: (?P<how>[^.]*))'
 )
+#: Where torch reads from a data worker: one that dies in between leaves an error without words.
+LOADER = os.path.join('torch', 'utils', 'data', 'dataloader.py')
 DEAD_PEER = re.compile(
     r'Connection (closed|reset) by (peer|remote)|remote process exited|Broken pipe|failed to recv',
     re.IGNORECASE,
@@ -75,14 +77,17 @@ def _sentence(error: BaseException) -> str:
 
 def told_of_death(error: BaseException) -> BaseException:
     """Return a UserError with the likely cause in place of torch's for a process that is gone."""
-    if not isinstance(error, RuntimeError):
+    lost = isinstance(error, (ConnectionError, EOFError)) and any(
+        frame.filename.endswith(LOADER) for frame in traceback.extract_tb(error.__traceback__)
+    )
+    if not lost and not isinstance(error, RuntimeError):
         return error
     worker = DEAD_WORKER.search(str(error))
-    if worker:
-        how = (worker['how'] or '').lower()
-        about = f'process {worker["pid"]}{how and f", {how}"}'
+    if worker or lost:
+        how = (worker['how'] or '').lower() if worker else ''
+        about = f' (process {worker["pid"]}{how and f", {how}"})' if worker else ''
         said = (
-            f'a data worker died ({about}): {CAUSES.get(how, MEMORY)}; num_workers of the '
+            f'a data worker died{about}: {CAUSES.get(how, MEMORY)}; num_workers of the '
             'dataloaders and their batch_size can be smaller'
         )
     elif DEAD_PEER.search(str(error)):
