@@ -15,11 +15,11 @@ def rows() -> list:
     """Return a parameter per row, all nightly but the last one of each single-model sweep."""
     found = []
     for name in study_names():
-        changed = [run for run in read_study(name).runs if run.options]
+        changed = [row for row in read_study(name).all_rows if row.options and not row.of]
         for run in changed:
             short = run is changed[-1] and 'parts' not in run.options
             marks = [] if short else [pytest.mark.nightly]
-            found.append(pytest.param(run, marks=marks, id=f'{name}-{run.folder}'))
+            found.append(pytest.param(run, marks=marks, id=f'{name}-{run.name}'))
     return found
 
 
