@@ -174,7 +174,7 @@ def test_the_documentation_says_what_was_found(tool):
     page = (ROOT / 'docs/judgments.md').read_text()
     assert '\n'.join(tool['real_page'].kinds(sets)) in page
     fits = [found['calibration'][x] for x in ('platt', 'isotonic')]
-    said = ' '.join((ROOT / 'docs/arrays.md').read_text().split())
+    said = ' '.join((ROOT / 'docs/how_sure.md').read_text().split())
     about = said[said.index('calibration error on the other half') :][:200]
     values = fits[0]['error'], fits[1]['error'], fits[0]['by_chance']
     assert re.findall(r'0\.\d{3}', about)[:3] == [f'{x:.3f}' for x in values], about
