@@ -81,9 +81,10 @@ def test_a_child_prints_to_its_log_and_gives_its_status(tmp_path):
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_running_children_and_begins_no_other(tmp_path, number):
     script = f"""
-    import sys
+    import signal, sys
     from pathlib import Path
     from mmvtr.engine.side_by_side import Step, do_all, run_child
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also in the background
     child = "import os, time; open('{tmp_path}/' + str(os.getpid()), 'w').close(); time.sleep(600)"
     run = lambda place: run_child([sys.executable, '-c', child])
     do_all([Step(name, frozenset(), run) for name in 'abc'], [0, 1])
