@@ -1,11 +1,13 @@
 """A gallery in files: fitted file by file, here and on Ray, equal to the whole; killed."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -124,6 +126,27 @@ def test_further_files_get_biases_of_the_same_fit_and_others_stay(tmp_path):
             fit_shards(paths, **{**dict(bank=bank, transform='sinkhorn'), **other}, out=out)
 
 
+def test_lancedb_takes_the_files_again_after_a_kill(tmp_path):
+    lancedb = pytest.importorskip('lancedb')
+    paths, whole = in_files(tmp_path / 'rows', (20, 30))
+    bank, out = drawn(60, seed=1), tmp_path / 'out'
+    made = fit_shards(paths, bank, 'nnn', out=out)
+    page = (Path(__file__).parents[1] / 'docs/rows.md').read_text()
+    block = next(x for x in re.findall(r'```python\n(.*?)```', page, re.S) if 'lancedb' in x)
+    given = dict(paths=[out / x.name for x in paths])
+    exec(block.replace("'db'", repr(str(tmp_path / 'db'))), given)
+    loop = block[block.index('for path') :]
+    exec(loop, given)
+    table, asked = given['table'], drawn(7, seed=5)
+    assert isinstance(table, lancedb.table.Table) and table.count_rows() == 50
+    found = [
+        [x['id'] for x in table.search(row).distance_type('dot').limit(5).to_list()]
+        for row in made.query(asked)
+    ]
+    ids = [f'0-{i}' for i in range(50)]
+    assert found == mmvtr.fit(whole, bank, 'nnn', ids=ids).search(asked, 5).ids.tolist()
+
+
 def test_float16_and_no_vectors(tmp_path):
     paths, whole = in_files(tmp_path / 'rows', (20, 30))
     bank = drawn(60, seed=1)
@@ -201,6 +224,8 @@ def test_a_killed_call_goes_on(tmp_path, after):
 
 @pytest.fixture(scope='module')
 def ray():
+    # A worker is nice by 15, and would wait for minutes on a busy machine.
+    os.environ.setdefault('RAY_worker_niceness', '0')
     ray = pytest.importorskip('ray', reason='Ray is an extra: pip install -e projects/gallery[ray]')
     given = dict(num_cpus=8, include_dashboard=False, log_to_driver=False)
     ray.init(**given, object_store_memory=2**27)
