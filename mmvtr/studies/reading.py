@@ -32,7 +32,7 @@ from mmengine.config import Config
 
 from mmvtr.cli.hints import nearest
 from mmvtr.cli.values import part
-from mmvtr.engine.checks.config_checks import check_config
+from mmvtr.engine.checks.config_checks import check_training
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
 from mmvtr.engine.checks.schedule_checks import accumulated
 from mmvtr.engine.hooks.members import fuse_config
@@ -222,15 +222,16 @@ def check_study(study: Study, rows: Optional[Sequence[Row]] = None) -> None:
     """
     seen = set()
     for row in study.all_rows if rows is None else rows:
-        shape = (row.config, row.prefix, row.of, *row.options)
-        if row.run or shape in seen:  # differs in values only
+        options = {k: None if type(v) in (int, float) else v for k, v in row.options.items()}
+        shape = repr((row.config, row.prefix, row.of, options))
+        if row.run or shape in seen:  # differs in numbers only
             continue
         seen.add(shape)
         try:
             cfg = load_config(row.config, row.options)
         except UserError as error:
             raise UserError(f'{error} (row {row.name!r:.60})') from error
-        check_config(cfg, row.options)
+        check_training(cfg, row.options)
         _check_options(row, cfg)
         if row in study.rows:
             _check_metrics(study, row)

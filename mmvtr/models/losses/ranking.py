@@ -260,7 +260,8 @@ class EgoNCELoss(ContrastiveLoss):
     slots = ('weights', 'directions', 'ambiguous', 'counts', 'overlap')
 
     def seen(self, target: Target) -> Target:
-        return target._replace(positives=target.positives | self.further(target))
+        positives = target.positives | self.further(target)
+        return target._replace(positives=positives, columns=None)  # they know annotated pairs alone
 
     def further(self, target: Target) -> Tensor:
         """Return the further positives beside the annotated pairs, bool [T, V]."""

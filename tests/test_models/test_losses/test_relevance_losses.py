@@ -228,6 +228,8 @@ def test_egonce_equals_loops(case, weighted):
         v2t, rel=1e-12
     )
     check_gradient(EgoNCELoss(), scores, target)
+    beside = target._replace(columns=torch.ones(1))  # of another loss
+    assert EgoNCELoss().seen(beside).columns is None
 
 
 def test_egonce_is_the_official_softmax_form_on_a_square_batch():
