@@ -24,6 +24,7 @@ from mmvtr.functional.similarities.tiles import side_by_side, top_of_rows
 from mmvtr.functional.transforms.item_biases import ItemBiases, fit_biases
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
 from mmvtr.functional.uncertainty.calibration_fits import platt_line
+from mmvtr.functional.values import check_range
 
 #: Largest numbers of pairs and of their scores that are read, and the fewest pairs calibrated on.
 MOST, SCORES, LEAST = 2000, 2**25, 50
@@ -173,9 +174,7 @@ class TopKProbabilities(NamedTuple):
         Raises:
             ValueError: out of range.
         """
-        for value, name in ((precision, 'precision'), (error, 'error')):
-            if not 0 < value < 1:
-                raise ValueError(f'{name} must lie in (0, 1), not {value}')
+        check_range('(0, 1)', precision=precision, error=error)
         reached = self.shares >= self.levels[:, None]
         counts, wrong = reached.sum(1), (reached & ~self.right).sum(1)
         tested = len(self.shares)

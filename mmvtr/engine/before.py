@@ -26,7 +26,7 @@ from mmengine.config import Config
 
 from mmvtr.cli import cfg_words
 from mmvtr.cli.signals import check_writable
-from mmvtr.cli.values import part, written
+from mmvtr.cli.values import lacking_part, written
 from mmvtr.engine.checks.config_checks import check_config, check_training
 from mmvtr.engine.loops.checkpoint import latest_checkpoint
 from mmvtr.engine.loops.earlier_runs import best_in
@@ -345,14 +345,8 @@ def divided(
 
 def _has(plain: Config, option: str, value: Any, load: Callable[..., Config]) -> bool:
     """Return whether an option's part exists in the config and something in it reads the option."""
-    shortcuts = plain.get('shortcuts') or {}
-    first = option.partition('.')[0]
-    for key in [option.replace(first, full, 1) for full in shortcuts.get(first, [first])]:
-        found: Any = plain
-        for step in key.split('.')[:-1]:
-            found = None if found is None else part(found, step)
-        if found is None:
-            return False
+    if lacking_part(plain, option) is not None:
+        return False
     try:
         check_config(load({option: value}), [option], training=False)
     except UserError:

@@ -31,7 +31,7 @@ from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence, Union
 from mmengine.config import Config
 
 from mmvtr.cli.hints import nearest
-from mmvtr.cli.values import part
+from mmvtr.cli.values import lacking_part
 from mmvtr.engine.checks.config_checks import check_training
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
 from mmvtr.engine.checks.schedule_checks import accumulated
@@ -125,10 +125,10 @@ def read_study(
         for name, row in (given.get(group) or {}).items():
             own = given.get('config') if config is None else config
             if group == 'before':
-                check_row('before.', name, row, OF_ROW, default=own is not None)
+                check_row(f'{path}: before.', name, row, OF_ROW, default=own is not None)
             else:
-                keys = (*OF_ROW, 'of', 'prefix', 'printed')
-                check_row(f'{path}: rows: ', name, row, keys, default=own is not None)
+                keys, how = (*OF_ROW, 'of', 'prefix', 'printed'), dict(default=own is not None)
+                check_row(f'{path}: rows: ', name, row, keys, variable=False, **how)
             if config is None:
                 own = row.get('config', own)
             places = path.parent, path.parent.parent
@@ -232,7 +232,7 @@ def check_study(study: Study, rows: Optional[Sequence[Row]] = None) -> None:
         except UserError as error:
             raise UserError(f'{error} (row {row.name!r:.60})') from error
         check_training(cfg, row.options)
-        _check_options(row, cfg)
+        _check_options(row)
         if row in study.rows:
             _check_metrics(study, row)
 
@@ -260,18 +260,11 @@ def _check_metrics(study: Study, row: Row) -> None:
             )
 
 
-def _check_options(row: Row, cfg: Config) -> None:
+def _check_options(row: Row) -> None:
     """Raise UserError for an option in a part that the plain config does not have."""
     plain = load_config(row.config)
-    shortcuts = cfg.get('shortcuts', {})
-    for option in row.options:
-        first = option.partition('.')[0]
-        for key in [option.replace(first, full, 1) for full in shortcuts.get(first, [first])]:
-            found: Any = plain
-            for name in key.split('.')[:-1]:
-                found = part(found, name)
-                if found is None:
-                    raise UserError(f'study row {row.name!r:.60}: {row.config} has no {key}')
+    for key in filter(None, (lacking_part(plain, option) for option in row.options)):
+        raise UserError(f'study row {row.name!r:.60}: {row.config} has no {key}')
 
 
 def batch_per_process(cfg: Config, processes: int) -> Optional[int]:

@@ -13,7 +13,7 @@ from mmvtr.functional.similarities.tiles import refuse_non_finite
 from mmvtr.functional.uncertainty.calibration import Calibration, Method
 from mmvtr.functional.uncertainty.isotonic import between_knots, bin_sums, isotonic
 from mmvtr.functional.uncertainty.reliability import check_pairs
-from mmvtr.functional.values import arrays_too, at_least_float32, check_shapes
+from mmvtr.functional.values import arrays_too, at_least_float32, check_one_of, check_shapes
 
 __all__ = ['fit_calibration', 'fit_to_pairs']
 
@@ -62,8 +62,7 @@ def fit_calibration(
             >>> fit.method, round(fit.threshold(.6), 3)
             ('platt', 0.3)
     """
-    if method not in ('platt', 'isotonic'):
-        raise ValueError(f"method must be 'platt' or 'isotonic', not {str(method)[:80]!r}")
+    check_one_of(('platt', 'isotonic'), method=method)
     x, y = check_pairs(scores, matches)
     _refuse_one_class(y)
     _refuse_falling(x, y)
