@@ -78,6 +78,7 @@ def test_a_page_has_commands(page):
     assert any(command.page == page for command in commands())
 
 
+@pytest.mark.nightly
 def test_nothing_is_excused_in_vain():
     lines = [command.line for command in commands()]
     for pattern in promises.NOT_RUN:

@@ -169,6 +169,7 @@ def note_devices():
     EpochBasedTrainLoop.run = noted
 
 
+@pytest.mark.nightly
 def test_side_by_side_on_devices(folder):
     code, printed = study(
         folder, '--devices', '4', '7', '--only', 'taught', 'plain', before=note_devices

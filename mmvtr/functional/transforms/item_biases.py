@@ -6,11 +6,11 @@ All code that debiases scores uses :func:`fit_biases`, so that all results agree
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Mapping, NamedTuple, Optional
 
 from torch import Tensor
 
-from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_non_finite
+from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_non_finite, score_gap
 from mmvtr.functional.transforms.transform import ITEM_INPUTS, TRANSFORMS, Transform
 from mmvtr.functional.transforms.transform_table import transform_named
 from mmvtr.functional.values import at_least_float32
@@ -68,6 +68,32 @@ class ItemBiases(NamedTuple):
         return self.how.further(as_tiles(bank), self.rows, **items) - self.shift
 
 
+def of_a_bank(
+    kind: type[Transform], given: Mapping[str, Any], queries: int, gap: Callable[[str], float]
+) -> dict[str, Any]:
+    """Return all options of a transform as they are fitted to a bank.
+
+    Args:
+        kind: the transform.
+        given: options; None = the default, for ``neighbours`` at most the bank.
+        queries: of the bank, K.
+        gap: see :meth:`.Transform.resolved`.
+
+    Raises:
+        ValueError: see :meth:`.Transform.checked`.
+
+    Example:
+        ::
+
+            >>> of_a_bank(TRANSFORMS['csls'], {}, 4, lambda name: 0.1)
+            {'neighbours': 4}
+    """
+    options = kind.resolved(kind.checked(given), gap)
+    if given.get('neighbours') is None and 'neighbours' in options:
+        options['neighbours'] = min(options['neighbours'], queries)
+    return options
+
+
 def fit_biases(
     transform: str,
     bank: Tensor | Tiles,
@@ -110,9 +136,8 @@ def fit_biases(
     if not tiles.shape[0]:
         raise ValueError(f'the bank is empty {list(tiles.shape)}: it needs queries seen before')
     kind(**checked).check_fit()
-    resolved = kind.resolved(checked, tiles, extra)
-    if options.get('neighbours') is None and 'neighbours' in resolved:
-        resolved['neighbours'] = min(resolved['neighbours'], tiles.shape[0])
+    given = dict(extra, bank=tiles)
+    resolved = of_a_bank(kind, options, tiles.shape[0], lambda name: score_gap(given[name]))
     how = kind(**resolved)
     items, rows = how.fit(tiles, **extra)
     shift = items.mean().item() if kind.form == 'additive' else 0.0

@@ -10,14 +10,20 @@ Each class is a transform, and its name that of the function that :func:`.transf
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Optional
+from typing import Any, Callable, ClassVar, Optional
 
 import torch
 from torch import Tensor
 
 from mmvtr.functional.metrics.first_places import first_places
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles
-from mmvtr.functional.transforms.sinkhorn import Biases, column_biases, in_own_unit, sinkhorn
+from mmvtr.functional.transforms.sinkhorn import (
+    Biases,
+    column_biases,
+    in_own_unit,
+    sinkhorn,
+    sinkhorn_by_columns,
+)
 from mmvtr.functional.transforms.transform import (
     NEEDED,
     Transform,
@@ -82,6 +88,19 @@ class _Plan(Transform):
             tolerance=self.tolerance,
             row_marginals=self.bank_marginals,
             marginal_penalty=self.marginal_penalty,
+        )
+
+    def rows_of_shards(
+        self, row_sums: Callable[[Tensor], Tensor], queries: int
+    ) -> Optional[Tensor]:
+        """Return row biases, by as many exchanges as there are iterations."""
+        return sinkhorn_by_columns(
+            row_sums,
+            queries,
+            temperature=self.temperature,
+            iterations=self.iterations,
+            tolerance=self.tolerance,
+            row_marginals=self.bank_marginals,
         )
 
     def fit(self, bank: Tiles, **extra: Tiles) -> tuple[Tensor, Optional[Tensor]]:
