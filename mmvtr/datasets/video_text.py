@@ -183,9 +183,11 @@ class VideoTextDataset(Dataset):
         self.cut_texts: Optional[CutTexts] = count_cut(self.text_pipeline.transforms, self.texts)
         if self.cut_texts is not None:
             MMLogger.get_current_instance().warning(f'{self.origin()}: {self.cut_texts}.')
-        if isinstance(judgments, str):
-            check_one_of(KNOWN, judgments=judgments)
-        elif judgments is not None:
+        if isinstance(judgments, str) and judgments not in KNOWN:
+            raise ValueError(
+                f'judgments must be a reader or one of {KNOWN}, not {shown(judgments)}'
+            )
+        if not isinstance(judgments, str) and judgments is not None:
             judgments = Judgments.of(judgments)
         self._judgments: Union[Judgments, str, None] = judgments
 
