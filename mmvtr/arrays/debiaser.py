@@ -40,7 +40,7 @@ from mmvtr.arrays.searching import (
     temperature_of,
 )
 from mmvtr.arrays.shift import DEPTH, LEAST, Shift, figures, shift_of
-from mmvtr.arrays.state import State
+from mmvtr.arrays.state import Absent, State
 from mmvtr.arrays.tokens import SIDES, Tokens, engine_items, engine_queries
 from mmvtr.arrays.topk_probabilities import TopKProbabilities, fit_topk_probabilities
 from mmvtr.functional.similarities.distinct import asked_before
@@ -219,6 +219,16 @@ class Debiaser:
         made._state = State(
             bank=bank, fitted=fitted, calibration=made.calibration_, why=made._state.why
         )
+        return made
+
+    def of_no_items(self, bank: Bank, fitted: ItemBiases, why: str) -> Debiaser:
+        """Return a Debiaser of these settings and no items, with a transform fitted elsewhere: for
+        queries, biases of further items, and :meth:`save`."""
+        made, nothing = copy.copy(self), torch.zeros(0)
+        absent = Absent(nothing.new_zeros(0, 2), bank.texts.shape[1])
+        after = self._state.generations.refitted(0)
+        fitted = fitted._replace(items=nothing)
+        made._state = State(bank=bank, fitted=fitted, why=why, generations=after, absent=absent)
         return made
 
     @torch.no_grad()
@@ -573,7 +583,7 @@ class Debiaser:
     def _fit(self, state: State, bank: Any) -> None:
         gallery = state.gallery
         bank = None if bank is None else read_bank(bank, gallery.width, self.geometry)
-        chosen = fitting.chosen(self.transform, self.options, bank, gallery, self.seed)
+        chosen = fitting.chosen(self.transform, self.options, bank, gallery.width, self.seed)
         fitted, why = fitting.fit_bank(chosen, bank, gallery)
         if state.calibration is not None:
             why += '; the calibration of the former biases is gone'
