@@ -6,7 +6,7 @@ All code that debiases scores uses :func:`fit_biases`, so that all results agree
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Callable, Mapping, NamedTuple, Optional
+from typing import Any, Mapping, NamedTuple, Optional
 
 from torch import Tensor
 
@@ -68,32 +68,6 @@ class ItemBiases(NamedTuple):
         return self.how.further(as_tiles(bank), self.rows, **items) - self.shift
 
 
-def of_a_bank(
-    kind: type[Transform], given: Mapping[str, Any], queries: int, gap: Callable[[str], float]
-) -> dict[str, Any]:
-    """Return all options of a transform as they are fitted to a bank.
-
-    Args:
-        kind: the transform.
-        given: options; None = the default, for ``neighbours`` at most the bank.
-        queries: of the bank, K.
-        gap: see :meth:`.Transform.resolved`.
-
-    Raises:
-        ValueError: see :meth:`.Transform.checked`.
-
-    Example:
-        ::
-
-            >>> of_a_bank(TRANSFORMS['csls'], {}, 4, lambda name: 0.1)
-            {'neighbours': 4}
-    """
-    options = kind.resolved(kind.checked(given), gap)
-    if given.get('neighbours') is None and 'neighbours' in options:
-        options['neighbours'] = min(options['neighbours'], queries)
-    return options
-
-
 def fit_biases(
     transform: str,
     bank: Tensor | Tiles,
@@ -137,7 +111,7 @@ def fit_biases(
         raise ValueError(f'the bank is empty {list(tiles.shape)}: it needs queries seen before')
     kind(**checked).check_fit()
     given = dict(extra, bank=tiles)
-    resolved = of_a_bank(kind, options, tiles.shape[0], lambda name: score_gap(given[name]))
+    resolved = kind.of_bank(options, tiles.shape[0], lambda name: score_gap(given[name]))
     how = kind(**resolved)
     items, rows = how.fit(tiles, **extra)
     shift = items.mean().item() if kind.form == 'additive' else 0.0

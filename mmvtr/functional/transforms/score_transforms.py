@@ -21,6 +21,7 @@ from mmvtr.functional.transforms.sinkhorn import (
     Biases,
     column_biases,
     in_own_unit,
+    row_sums_of,
     sinkhorn,
     sinkhorn_by_columns,
 )
@@ -90,12 +91,22 @@ class _Plan(Transform):
             marginal_penalty=self.marginal_penalty,
         )
 
+    def row_sums(self, shard: Tiles, log_alpha: Tensor) -> Tensor:
+        """Return the logs of the sums over items of mass one."""
+        how = dict(temperature=self.temperature, marginal_penalty=self.marginal_penalty)
+        return row_sums_of(shard, log_alpha, **how)
+
     def rows_of_shards(
-        self, row_sums: Callable[[Tensor], Tensor], queries: int
+        self, row_sums: Callable[[Tensor], tuple[Tensor, int]], queries: int
     ) -> Optional[Tensor]:
-        """Return row biases, by as many exchanges as there are iterations."""
+        """Return row biases, by one exchange an iteration."""
+
+        def of_all(log_alpha: Tensor) -> Tensor:
+            total, items = row_sums(log_alpha)
+            return total - self.marginal_penalty * math.log(items)
+
         return sinkhorn_by_columns(
-            row_sums,
+            of_all,
             queries,
             temperature=self.temperature,
             iterations=self.iterations,

@@ -248,13 +248,18 @@ class Transform:
         """Return the item biases [N], and row biases [K] from which further items get theirs."""
         return self.biases(bank, **_items(extra)), None
 
+    def row_sums(self, shard: Tiles, log_alpha: Tensor) -> Tensor:
+        """Return what a shard of the gallery adds to a round, [K]; if there are rounds."""
+        raise NotImplementedError(f'{self.name} has no rounds')
+
     def rows_of_shards(
-        self, row_sums: Callable[[Tensor], Tensor], queries: int
+        self, row_sums: Callable[[Tensor], tuple[Tensor, int]], queries: int
     ) -> Optional[Tensor]:
         """Return row biases [K] of a gallery in shards; None if an item's bias reads no other.
 
         Args:
-            row_sums: see :func:`.sinkhorn_by_columns`.
+            row_sums: from log alpha [K] to the log-sum-exp of the shards' :meth:`row_sums` [K],
+                and the number of items.
             queries: of the bank, K.
         """
         return None
@@ -299,6 +304,25 @@ class Transform:
         options = dict(options)
         if 'temperature' in options:
             options['temperature'] = _in_units(options['temperature'], gap)
+        return options
+
+    @classmethod
+    def of_bank(
+        cls, given: Mapping[str, Any], queries: int, gap: Callable[[str], float]
+    ) -> dict[str, Any]:
+        """Return all options as they are fitted to a bank of K queries.
+
+        Args:
+            given: options; None = the default, for ``neighbours`` at most K.
+            queries: K.
+            gap: see :meth:`resolved`.
+
+        Raises:
+            ValueError: see :meth:`checked`.
+        """
+        options = cls.resolved(cls.checked(given), gap)
+        if given.get('neighbours') is None and 'neighbours' in options:
+            options['neighbours'] = min(options['neighbours'], queries)
         return options
 
     # -- what is derived ----------------------------------------------------------------------

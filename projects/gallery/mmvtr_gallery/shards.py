@@ -24,8 +24,7 @@ from mmvtr.arrays.debiaser import Debiaser
 from mmvtr.arrays.inputs import Bank, Geometry, bank_tiles, check_width, read_bank, read_items
 from mmvtr.arrays.vectors import Vectors
 from mmvtr.functional.similarities.tiles import Gaps
-from mmvtr.functional.transforms.item_biases import ItemBiases, of_a_bank
-from mmvtr.functional.transforms.sinkhorn import row_sums_of
+from mmvtr.functional.transforms.item_biases import ItemBiases
 from mmvtr.functional.transforms.transform_table import OF_QUERIES, TRANSFORMS, transform_named
 from mmvtr.storage.atomic import write_atomically
 from mmvtr.storage.lock import FolderLock
@@ -199,16 +198,13 @@ def _of_bank(asked: Debiaser, bank: Bank, each: Callable[..., Any]) -> tuple[Ite
     kind = TRANSFORMS[chosen.transform]
     given = fitting.with_weights(chosen, bank).options
     count = len(bank.texts)
-    options = of_a_bank(kind, given, count, lambda name: reduce(operator.add, each(_gaps)).mean)
-    how = kind(**options)
+    options = kind.of_bank(given, count, lambda name: reduce(operator.add, each(_gaps)).mean)
 
-    def row_sums(log_alpha: Tensor) -> Tensor:
-        found = each(_row_sums, log_alpha, how.temperature, how.marginal_penalty)
-        items = sum(count for _, count in found)
-        total = torch.stack([x for x, _ in found]).logsumexp(0)
-        return total - how.marginal_penalty * math.log(items)
+    def row_sums(log_alpha: Tensor) -> tuple[Tensor, int]:
+        sums, items = zip(*each(_row_sums, kind.name, options, log_alpha))
+        return torch.stack(sums).logsumexp(0), sum(items)
 
-    rows = how.rows_of_shards(row_sums, count)
+    rows = kind(**options).rows_of_shards(row_sums, count)
     return ItemBiases(chosen.transform, options, torch.zeros(0), rows=rows), chosen.why
 
 
@@ -219,11 +215,11 @@ def _gaps(shard: Shard) -> Gaps:
     return Gaps.of(shard.tiles())
 
 
-def _row_sums(shard: Shard, log_alpha: Tensor, *how: float) -> tuple[Tensor, int]:
+def _row_sums(
+    shard: Shard, transform: str, options: dict[str, Any], log_alpha: Tensor
+) -> tuple[Tensor, int]:
     tiles = shard.tiles()
-    temperature, penalty = how
-    found = row_sums_of(tiles, log_alpha, temperature=temperature, marginal_penalty=penalty)
-    return found, tiles.shape[1]
+    return TRANSFORMS[transform](**options).row_sums(tiles, log_alpha), tiles.shape[1]
 
 
 def _biases(shard: Shard, folder: Path, whole: Debiaser) -> tuple[int, float]:
