@@ -148,7 +148,9 @@ class Debiaser:
             if bank is None:
                 raise ValueError('there is neither a gallery nor a bank')
             waiting = State(bank=read_bank(bank, None, self.geometry), why=WAITING)
-            return self._change(lambda state: waiting)
+            return self._change(
+                lambda state: waiting._replace(generations=state.generations.refitted(0))
+            )
         gallery, named = read_items(videos, ids, self.geometry)
         given = State(gallery, named)
         return self._change(
@@ -205,7 +207,7 @@ class Debiaser:
         state = self._state
         if state.fitted is None:
             return torch.zeros(len(further))
-        self._check_additive()
+        self._check_additive(state)
         check_width(further, state.bank.texts.shape[1], 'videos')
         return fitting.further(state.fitted, state.bank, further)
 
@@ -429,7 +431,10 @@ class Debiaser:
 
     def asked_before(self, texts: Array) -> str:
         """Return a note if most of the texts, float [Q, D], are in the bank, else ``''``."""
-        return _asked_before(self._state, read_vectors(texts, 'texts', self.geometry).unit())
+        state, queries = self._state, read_vectors(texts, 'texts', self.geometry)
+        if state.bank is not None:
+            check_width(queries, state.bank.texts.shape[1], 'texts')
+        return _asked_before(state, queries.unit())
 
     @torch.no_grad()
     def search(
@@ -523,7 +528,7 @@ class Debiaser:
         """
         one = copy.copy(self)  # of one state
         state = one._with_items()
-        one._check_additive()
+        self._check_additive(state)
         chosen = torch.arange(len(one))[as_rows(rows)]
         biases = one.biases_.cpu()[chosen]
         if state.gallery is None:
@@ -556,8 +561,9 @@ class Debiaser:
     def query(self, texts: Array, *, debiased: bool = True) -> Union[np.ndarray, list[np.ndarray]]:
         """Return texts as float32 [Q, D + 1] for :meth:`as_vectors`; the last entry is 1, or 0 for
         raw scores.  For ``'maxsim'``: Q arrays [L, D + 1], whose last entries sum to 1 or 0."""
-        queries = self._read(texts, self._with_items())
-        self._check_additive()
+        state = self._with_items()
+        queries = self._read(texts, state)
+        self._check_additive(state)
         if self.geometry in SIDES:
             return engine_queries(queries, float(debiased))
         rows = queries.cpu().numpy()
@@ -697,13 +703,14 @@ class Debiaser:
         check_width(queries, state.width, 'texts')
         return queries.unit()
 
-    def _check_additive(self) -> None:
+    def _check_additive(self, state: State) -> None:
         if self.geometry in SIDES and SIDES[self.geometry] != 'words':
             raise ValueError(f"no search engine ranks by {self.geometry!r}, only by 'maxsim'")
-        if not self.additive_:
+        fitted = state.fitted
+        if fitted is not None and TRANSFORMS[fitted.transform].form != 'additive':
             raise ValueError(
-                f'{self.transform_} does not add one number per item, so one more dimension cannot '
-                'hold it: search with the Debiaser itself, or fit another transform'
+                f'{fitted.transform} does not add one number per item, so one more dimension '
+                'cannot hold it: search with the Debiaser itself, or fit another transform'
             )
 
 

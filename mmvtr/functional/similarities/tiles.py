@@ -326,6 +326,22 @@ class Gaps(NamedTuple):
         return (self.best - self.total / self.columns).mean().item()
 
 
+def side_by_side(left: Tiles, right: Tiles, name: str) -> Tiles:
+    """Return tiles [Q, N + M] of [Q, N] and [Q, M]."""
+    size = left.shape[1]
+
+    def columns(part: slice) -> Tensor:
+        tiles = []
+        if part.start < size:
+            tiles.append(left.columns(slice(part.start, min(part.stop, size))))
+        if part.stop > size:
+            tiles.append(right.columns(slice(max(part.start - size, 0), part.stop - size)))
+        return torch.cat(tiles, dim=1)
+
+    shape = (left.shape[0], size + right.shape[1])
+    return Tiles(shape, columns, min(left.width, right.width), name)
+
+
 @partial(arrays_too, mapped=True)
 def inner_products(
     queries: Any,

@@ -13,7 +13,7 @@ from typing import Any, Callable, Mapping, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.similarities.tiles import ENTRIES, Tiles, refuse_empty
+from mmvtr.functional.similarities.tiles import ENTRIES, Tiles, refuse_empty, side_by_side
 from mmvtr.functional.transforms.score_transforms import activation_set, times_exp
 from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
 from mmvtr.functional.transforms.transform import (
@@ -108,7 +108,7 @@ def _dbsn_rows(
         raise ValueError(
             f'bank_gallery has {bank_gallery.shape[0]} bank queries, but bank has {bank.shape[0]}'
         )
-    both = _side_by_side(bank.finite(), bank_gallery.finite())
+    both = side_by_side(bank.finite(), bank_gallery.finite(), 'bank and bank_gallery')
     # The first round's row step is moved into the scores: sinkhorn then begins with its column
     # step.
     first = _row_excess(both, temperature)
@@ -244,22 +244,6 @@ def _own_share(temperature: float | Tensor, gap: Callable[[str], float]) -> floa
     of_bank, of_items = gap('bank'), gap('item_bank')
     ratio = of_items / of_bank if of_bank > 0 and of_items > 0 else 1.0
     return MILDER * temperature * ratio
-
-
-def _side_by_side(left: Tiles, right: Tiles) -> Tiles:
-    """Return tiles [K, N + M] of [K, N] and [K, M]."""
-    size = left.shape[1]
-
-    def columns(part: slice) -> Tensor:
-        tiles = []
-        if part.start < size:
-            tiles.append(left.columns(slice(part.start, min(part.stop, size))))
-        if part.stop > size:
-            tiles.append(right.columns(slice(max(part.start - size, 0), part.stop - size)))
-        return torch.cat(tiles, dim=1)
-
-    shape = (left.shape[0], size + right.shape[1])
-    return Tiles(shape, columns, min(left.width, right.width), 'bank and bank_gallery')
 
 
 def _row_excess(tiles: Tiles, temperature: float | Tensor) -> Tensor:

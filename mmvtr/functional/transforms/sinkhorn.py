@@ -97,8 +97,7 @@ def sinkhorn(
     check_iterations(iterations)
     if tolerance is not None:
         check_range('(0, inf]', tolerance=tolerance)
-    if not 0 <= marginal_penalty <= 1:
-        raise ValueError(f'marginal_penalty must be 0 to 1, not {marginal_penalty}')
+    check_range('[0, 1]', marginal_penalty=marginal_penalty)
     like = tiles.columns(slice(0, 1))
     scale = _inverse(temperature, like)
     log_r = _log_marginals(row_marginals, tiles.shape[0], 'row_marginals', like)
