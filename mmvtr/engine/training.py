@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
-from typing import Any, Iterable, Optional, Sequence, Union
+from typing import Any, Optional, Sequence, Union
 
 import torch
 from mmengine.config import Config
@@ -13,9 +13,8 @@ from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
 from mmvtr.engine import launching
-from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.checks.metric_checks import check_metrics
-from mmvtr.engine.checks.schedule_checks import check_joint_batch, check_warmup, linear_rule
+from mmvtr.engine.checks.schedule_checks import check_joint_batch, linear_rule
 from mmvtr.engine.checks.set_checks import check_banks, check_halves, check_sizes
 from mmvtr.engine.loops import resuming
 from mmvtr.engine.loops.checkpoint import latest_checkpoint, local_file, read_matching
@@ -23,6 +22,8 @@ from mmvtr.engine.loops.evaluation import bare
 from mmvtr.engine.loops.facts import choice_of, trainings_of
 from mmvtr.engine.loops.facts_of_run import state_choice, state_trainings
 from mmvtr.engine.runner import ToolRunner
+from mmvtr.errors import UserError
+from mmvtr.evaluation.metric import listed_metrics
 from mmvtr.registry import bare_name
 from mmvtr.storage.weights import check_weights, read_checkpoint, unwrapped
 
@@ -37,17 +38,21 @@ def choose_on_test(cfg: Config) -> None:
     """Validate on the test set and keep every epoch, so that the best one is the result.
 
     Raises:
-        SystemExit: the config has no test set.
+        UserError: the config has no test set, or counts its training in steps.
     """
     if cfg.get('test_dataloader') is None:
-        raise SystemExit(f'error: --best-on-test: {cfg.filename} has no test_dataloader')
+        raise UserError(f'--best-on-test: {cfg.filename} has no test_dataloader')
+    loop = cfg.get('train_cfg') or {}
+    if bare_name(loop).startswith('Iter') or not loop.get('by_epoch', True):
+        raise UserError(f'--best-on-test: {cfg.filename} counts its training in steps, not epochs')
     for part in ('dataloader', 'evaluator', 'cfg'):
-        cfg[f'val_{part}'] = copy.deepcopy(cfg[f'test_{part}'])
+        cfg[f'val_{part}'] = copy.deepcopy(cfg.get(f'test_{part}'))
     cfg.train_cfg.val_interval = 1
     keep = cfg.default_hooks.checkpoint
     keep.update(interval=1, max_keep_ckpts=-1)
-    metrics = cfg.test_evaluator if isinstance(cfg.test_evaluator, list) else [cfg.test_evaluator]
-    if any(not metric.get('v2t_protocols', True) for metric in metrics):  # text queries only
+    metrics = listed_metrics(cfg.get('test_evaluator'))
+    text_only = any(not metric.get('v2t_protocols', True) for metric in metrics)
+    if text_only and keep.get('save_best') is not None:
         keep.save_best = keep.save_best.replace('retrieval/rsum', 'retrieval/t2v_SumR')
 
 
@@ -55,16 +60,16 @@ def use_amp(cfg: Config, precision: str) -> None:
     """Make the optimizer wrapper run in a low precision: 'bf16', or 'fp16' with loss scaling.
 
     Raises:
-        SystemExit: float16 without a GPU, or an unknown wrapper.
+        UserError: float16 without a GPU, or an unknown wrapper.
     """
     if precision == 'fp16' and not torch.cuda.is_available():
-        raise SystemExit(
-            'error: --amp fp16 trains with loss scaling, which needs a GPU, and there is none: '
+        raise UserError(
+            '--amp fp16 trains with loss scaling, which needs a GPU, and there is none: '
             'take --amp bf16'
         )
     kind = bare_name(cfg.optim_wrapper.setdefault('type', 'OptimWrapper'))
     if kind not in ('OptimWrapper', 'AutocastOptimWrapper', 'AmpOptimWrapper'):
-        raise SystemExit(f'error: --amp does not know how to change optim_wrapper.type={kind!r}')
+        raise UserError(f'--amp does not know how to change optim_wrapper.type={kind!r}')
     for key in ('dtype', 'loss_scale'):
         cfg.optim_wrapper.pop(key, None)
     cfg.optim_wrapper.update(WRAPPERS[precision])
@@ -74,27 +79,11 @@ def scale_rates(cfg: Config) -> None:
     """Scale the learning rates with the batch size.
 
     Raises:
-        SystemExit: the config does not state the batch size of its rates.
+        UserError: the config does not state the batch size of its rates.
     """
     if cfg.get('auto_scale_lr', {}).get('base_batch_size') is None:
-        raise SystemExit(
-            f'error: --auto-scale-lr: {cfg.filename} has no auto_scale_lr.base_batch_size'
-        )
+        raise UserError(f'--auto-scale-lr: {cfg.filename} has no auto_scale_lr.base_batch_size')
     cfg.auto_scale_lr.enable = True
-
-
-def check_training(cfg: Config, options: Iterable[str] = ()) -> None:
-    """Check a config by itself, before processes start or a folder is read.
-
-    Args:
-        cfg: the merged config.
-        options: keys of ``--cfg-options``.
-
-    Raises:
-        SystemExit: names each of the first faults.
-    """
-    check_config(cfg, options)
-    check_warmup(cfg)
 
 
 def runner_of_training(
@@ -109,7 +98,7 @@ def runner_of_training(
         seed: the user's seed, which must be that of the checkpoint.
 
     Raises:
-        SystemExit: data, weights or a schedule that do not fit the config; names them.
+        UserError: data, weights or a schedule that do not fit the config; names them.
         FileNotFoundError, RuntimeError, ValueError: no such checkpoint, or a damaged one.
     """
     if resume or cfg.get('resume'):
@@ -185,25 +174,25 @@ def start_from(runner: Runner, cfg: Config) -> None:
 
     Raises:
         FileNotFoundError, RuntimeError: no such checkpoint, or a damaged one.
-        SystemExit: one of another model (names what differs), or a prefix that matches no weight.
+        UserError: one of another model (names what differs), or a prefix that matches no weight.
     """
     path, prefixes = cfg.load_from, cfg.get('load_from_prefixes')
     if prefixes is not None:
         prefixes = [prefixes] if isinstance(prefixes, str) else prefixes
         listed = isinstance(prefixes, (list, tuple)) and len(prefixes) > 0
         if not listed or not all(isinstance(prefix, str) and prefix for prefix in prefixes):
-            raise SystemExit(
-                'error: load_from_prefixes is a list of beginnings of weight names, such as '
+            raise UserError(
+                'load_from_prefixes is a list of beginnings of weight names, such as '
                 f"['encoder.frames.'], not {str(prefixes)[:80]}"
             )
     if path is None:
         if prefixes is not None:
-            raise SystemExit('error: load_from_prefixes needs a load_from')
+            raise UserError('load_from_prefixes needs a load_from')
         return
     try:
         path = local_file(path)
     except (OSError, ValueError) as error:
-        raise SystemExit(f'error: load_from: {error}') from error
+        raise UserError(f'load_from: {error}') from error
     model = bare(runner.model)
     weights = read_checkpoint(path)['state_dict']
     weights = unwrapped(weights, model.state_dict().__contains__, path)
@@ -212,15 +201,15 @@ def start_from(runner: Runner, cfg: Config) -> None:
     }
     vain = [prefix for prefix, count in counts.items() if not count]
     if vain:
-        raise SystemExit(
-            f'error: {path} holds no weight {vain[0][:80]}*; its weights are '
+        raise UserError(
+            f'{path} holds no weight {vain[0][:80]}*; its weights are '
             f'{", ".join(sorted({".".join(name.split(".")[:2]) for name in weights}))[:250]}'
         )
     try:
         check_weights(model, weights, path, list(counts))
     except RuntimeError as error:
         advice = '' if prefixes else '\nA part of it can be loaded: see load_from_prefixes'
-        raise SystemExit(f'error: {error}{advice}') from error
+        raise UserError(f'{error}{advice}') from error
     if prefixes:
         runner.register_hook(PartHook(list(counts)), 'HIGHEST')
         parts = ', '.join(f'{count} {prefix}*' for prefix, count in counts.items())

@@ -31,12 +31,13 @@ from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence, Union
 from mmengine.config import Config
 
 from mmvtr.cli.hints import nearest
-from mmvtr.cli.values import part
-from mmvtr.engine.checks.config_checks import check_config
+from mmvtr.cli.values import lacking_part
+from mmvtr.engine.checks.config_checks import check_training
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
 from mmvtr.engine.checks.schedule_checks import accumulated
 from mmvtr.engine.hooks.members import fuse_config
 from mmvtr.engine.rows import KEYS, Row, check_row, file_of, named, names_in, row_from
+from mmvtr.errors import UserError
 from mmvtr.utils import config_folder, load_config
 
 #: Keys of a study, and of a row.
@@ -124,10 +125,10 @@ def read_study(
         for name, row in (given.get(group) or {}).items():
             own = given.get('config') if config is None else config
             if group == 'before':
-                check_row('before.', name, row, OF_ROW, default=own is not None)
+                check_row(f'{path}: before.', name, row, OF_ROW, default=own is not None)
             else:
-                keys = (*OF_ROW, 'of', 'prefix', 'printed')
-                check_row(f'{path}: rows: ', name, row, keys, default=own is not None)
+                keys, how = (*OF_ROW, 'of', 'prefix', 'printed'), dict(default=own is not None)
+                check_row(f'{path}: rows: ', name, row, keys, variable=False, **how)
             if config is None:
                 own = row.get('config', own)
             places = path.parent, path.parent.parent
@@ -210,27 +211,28 @@ def needed_by(study: Study, names: Iterable[str]) -> list[Row]:
 
 
 def check_study(study: Study, rows: Optional[Sequence[Row]] = None) -> None:
-    """Raise SystemExit unless the configs, options and metrics of rows exist.
+    """Raise UserError unless the configs, options and metrics of rows exist.
 
     Args:
         study: the study.
         rows: those that are wanted; default: all.
 
     Raises:
-        SystemExit: names the config, the key, and close matches.
+        UserError: names the config, the key, and close matches.
     """
     seen = set()
     for row in study.all_rows if rows is None else rows:
-        shape = (row.config, row.prefix, row.of, *row.options)
-        if row.run or shape in seen:  # differs in values only
+        options = {k: None if type(v) in (int, float) else v for k, v in row.options.items()}
+        shape = repr((row.config, row.prefix, row.of, options))
+        if row.run or shape in seen:  # differs in numbers only
             continue
         seen.add(shape)
         try:
             cfg = load_config(row.config, row.options)
-        except SystemExit as error:
-            raise SystemExit(f'{error} (row {row.name!r:.60})') from error
-        check_config(cfg, row.options)
-        _check_options(row, cfg)
+        except UserError as error:
+            raise UserError(f'{error} (row {row.name!r:.60})') from error
+        check_training(cfg, row.options)
+        _check_options(row)
         if row in study.rows:
             _check_metrics(study, row)
 
@@ -243,7 +245,7 @@ def source_of(study: Study, row: Row) -> Row:
 
 
 def _check_metrics(study: Study, row: Row) -> None:
-    """Raise SystemExit for a metric of the study that a row's test will not report."""
+    """Raise UserError for a metric of the study that a row's test will not report."""
     source = source_of(study, row)
     cfg = load_config(source.config, source.options)
     if len(source.of) > 1:
@@ -252,26 +254,17 @@ def _check_metrics(study: Study, row: Row) -> None:
     for key in study.metrics:
         wanted = f'{row.prefix}{key}'
         if known is not None and not is_reported(wanted, known):
-            raise SystemExit(
-                f'error: study {study.name}: metrics: {wanted!r} of row {row.name!r:.60} is not '
+            raise UserError(
+                f'study {study.name}: metrics: {wanted!r} of row {row.name!r:.60} is not '
                 f'among the numbers of {source.config}{nearest(wanted, known, otherwise=known)}'
             )
 
 
-def _check_options(row: Row, cfg: Config) -> None:
-    """Raise SystemExit for an option in a part that the plain config does not have."""
+def _check_options(row: Row) -> None:
+    """Raise UserError for an option in a part that the plain config does not have."""
     plain = load_config(row.config)
-    shortcuts = cfg.get('shortcuts', {})
-    for option in row.options:
-        first = option.partition('.')[0]
-        for key in [option.replace(first, full, 1) for full in shortcuts.get(first, [first])]:
-            found: Any = plain
-            for name in key.split('.')[:-1]:
-                found = part(found, name)
-                if found is None:
-                    raise SystemExit(
-                        f'error: study row {row.name!r:.60}: {row.config} has no {key}'
-                    )
+    for key in filter(None, (lacking_part(plain, option) for option in row.options)):
+        raise UserError(f'study row {row.name!r:.60}: {row.config} has no {key}')
 
 
 def batch_per_process(cfg: Config, processes: int) -> Optional[int]:
@@ -280,7 +273,7 @@ def batch_per_process(cfg: Config, processes: int) -> Optional[int]:
     None: its loader has no batch size.
 
     Raises:
-        SystemExit: the batch cannot be shared out evenly; says what can be set.
+        UserError: the batch cannot be shared out evenly; says what can be set.
     """
     own, counts = cfg.train_dataloader.get('batch_size'), accumulated(cfg)
     if own is None:
@@ -288,8 +281,8 @@ def batch_per_process(cfg: Config, processes: int) -> Optional[int]:
     base = (cfg.get('auto_scale_lr') or {}).get('base_batch_size') or own * counts
     share, rest = divmod(base, processes * counts)
     if rest or not share:
-        raise SystemExit(
-            f'error: the {base} items a step of {cfg.filename} cannot be shared out to {processes} '
+        raise UserError(
+            f'the {base} items a step of {cfg.filename} cannot be shared out to {processes} '
             f'processes: take a number that divides {base // counts}, or set '
             'train_dataloader.batch_size=N and auto_scale_lr.base_batch_size (N times the '
             'processes) after --cfg-options'

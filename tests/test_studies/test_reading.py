@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from mmvtr.engine.rows import Row, reads
+from mmvtr.errors import UserError
 from mmvtr.studies.reading import check_study, needed_by, read_study, rows_of_seed
 
 SMALL = """
@@ -20,6 +21,9 @@ rows = {
     'Sinkhorn': dict(of='whole', prefix='sinkhorn_oracle/'),
 }
 """
+
+
+GOOD = 'CosineSimilarity'
 
 
 @pytest.fixture
@@ -115,9 +119,18 @@ def test_typos_of_wanted_rows_alone(study, typo):
     found = study(
         "'tau .05': dict(options={'model.temperature.init'", f"'tau .05': dict(options={{'{typo}'"
     )
-    with pytest.raises(SystemExit, match=typo.rpartition('.')[0]):
+    with pytest.raises(UserError, match=typo.rpartition('.')[0]):
         check_study(found)
     check_study(found, needed_by(found, ['whole']))
+
+
+def test_a_type_that_one_of_several_rows_names_wrongly(study):
+    found = study()
+    row = next(row for row in found.rows if not row.run and not row.of)
+    one, other = (row._replace(options={'model.similarity.type': x}) for x in (GOOD, GOOD[:-1]))
+    check_study(found, [one])
+    with pytest.raises(UserError, match=f'{GOOD[:-1]}.*did you mean {GOOD}'):
+        check_study(found, [one, other])
 
 
 def test_a_path_in_a_folder_and_one_that_begins_alike():

@@ -17,6 +17,7 @@ from mmvtr.cli.hints import nearest
 from mmvtr.engine.loops.checkpoint import random_states, set_random_states
 from mmvtr.engine.loops.evaluation import bare, encode_batch, to_device
 from mmvtr.engine.loops.evaluation_loop import RetrievalLoop, lengths
+from mmvtr.errors import UserError
 from mmvtr.evaluation import Metric, evaluate
 from mmvtr.evaluation.metric import metrics_of, reads_scores_alone
 from mmvtr.registry import HOOKS
@@ -36,7 +37,7 @@ def check_metrics(runner: Runner) -> None:
     each set are passed through the model; random states are restored.
 
     Raises:
-        SystemExit: a metric or hook reads what neither dataset nor model provides, or nothing
+        UserError: a metric or hook reads what neither dataset nor model provides, or nothing
             reports ``save_best``.
     """
     for split, loop in (('val', runner.val_loop), ('test', runner.test_loop)):
@@ -46,7 +47,8 @@ def check_metrics(runner: Runner) -> None:
             if split == 'val':
                 faults += _choice(runner, loop)
             if faults:
-                raise SystemExit('\n'.join(f'error: {split}_evaluator: {f}' for f in faults[:5]))
+                shown = '\nerror: '.join(f'{split}_evaluator: {fault}' for fault in faults[:5])
+                raise UserError(shown)
 
 
 def _choice(runner: Runner, loop: RetrievalLoop) -> Iterator[str]:
@@ -180,17 +182,18 @@ def given_matrices(runner: Runner, loop: RetrievalLoop) -> set[str]:
     before, training = random_states(), model.training
     model.eval()
     device, levels = torch.device(model.data_preprocessor.device), {}
-    for kind, loader in zip(('video', 'text'), loop.dataloader.loaders):
-        items = loader.dataset
-        batch = loader.collate_fn([items[i] for i in range(min(2, len(items)))])
-        if kind not in batch['inputs']:  # broken and left out: assume all names
-            return {name for reader in loop.evaluator for name in reader.reads} | SIGMAS
-        levels[kind] = to_device(encode_batch(model, kind, batch, amp=False).levels, device)
-    names = set(model.score(levels['text'], levels['video'])) | {'temperature'}
-    names |= {f'{kind}_sigma' for kind in levels if 'gaussian' in levels[kind]}
-    model.train(training)
-    set_random_states(before)
-    return names
+    try:
+        for kind, loader in zip(('video', 'text'), loop.dataloader.loaders):
+            items = loader.dataset
+            batch = loader.collate_fn([items[i] for i in range(min(2, len(items)))])
+            if kind not in batch['inputs']:  # broken and left out: assume all names
+                return {name for reader in loop.evaluator for name in reader.reads} | SIGMAS
+            levels[kind] = to_device(encode_batch(model, kind, batch, amp=False).levels, device)
+        names = set(model.score(levels['text'], levels['video'])) | {'temperature'}
+        return names | {f'{kind}_sigma' for kind in levels if 'gaussian' in levels[kind]}
+    finally:
+        model.train(training)
+        set_random_states(before)
 
 
 def made(metric: Metric, size: int = 128) -> tuple[dict[str, torch.Tensor], Relation]:
