@@ -13,6 +13,14 @@ class UserError(RuntimeError):
     """
 
 
+class AlreadyReported(UserError):
+    """Raised for what another process has printed: a tool ends with ``status`` alone."""
+
+    def __init__(self, message: str, status: int = 1) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 class UnknownKey(UserError, KeyError):
     """Raised for a name that is not in a table; its text is a sentence, without quotes."""
 

@@ -14,6 +14,7 @@ from mmengine import registry
 from mmengine.config import Config
 
 from mmvtr.cli.values import Written, forms, inside, is_known, like, part, read
+from mmvtr.errors import UserError
 from mmvtr.registry import (  # noqa: F401 - users know them by this module
     forget_pretrained,
     register_all_modules,
@@ -133,7 +134,7 @@ def load_config(
             trainings that come before are in it (:mod:`mmvtr.engine.rows`).
 
     Raises:
-        SystemExit: the file does not exist, or it or the options cannot be read; an option whose
+        UserError: the file does not exist, or it or the options cannot be read; an option whose
             value does not have its key's type.
     """
     # OpenMP threads that spin while they wait take cores from the data workers: with few cores, the
@@ -149,14 +150,14 @@ def load_config(
 
             name_folders(cfg)
     except OptionError as error:
-        raise SystemExit(f'error: config {path}: --cfg-options {error}') from error
+        raise UserError(f'config {path}: --cfg-options {error}') from error
     except Exception as error:  # configs are code and can raise anything
         said = f'{type(error).__name__}: {error}'
         if isinstance(error, SyntaxError) and 'U+FEFF' in said:
             said = (
                 'it, or a base of it, begins with a byte-order mark; save it as UTF-8 without one'
             )
-        raise SystemExit(f'error: config {path}: {said}') from error
+        raise UserError(f'config {path}: {said}') from error
     for name in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
         loader = cfg.get(name)
         if loader and not loader.get('num_workers', 0):
@@ -284,7 +285,7 @@ def _file_or_name(path: str) -> Path:
     """Return the file of a config that the command line names.
 
     Raises:
-        SystemExit: there is no such file, and no config of the package of that name.
+        UserError: there is no such file, and no config of the package of that name.
     """
     file, hint = Path(path), ''
     if file.is_file():
@@ -296,7 +297,7 @@ def _file_or_name(path: str) -> Path:
             hint = f'; mmvtr has one of its own by the name {file.stem}'
     except (ValueError, FileNotFoundError) as error:
         hint = f'; {error}'
-    raise SystemExit(f'error: config {path} does not exist{hint}')
+    raise UserError(f'config {path} does not exist{hint}')
 
 
 def _unfold(options: dict[str, Any], shortcuts: dict[str, list[str]]) -> dict[str, Any]:

@@ -186,7 +186,7 @@ def check_read(command: Command, tools: dict[str, Any]) -> None:
     has the columns of its table.
 
     Raises:
-        AssertionError, SystemExit, ValueError: says what is wrong.
+        AssertionError, SystemExit, UserError, ValueError: says what is wrong.
     """
     args = parsed(command, tools)
     for config in command.configs:

@@ -6,6 +6,7 @@ import pytest
 
 from mmvtr.cli.values import read, written
 from mmvtr.engine.rows import Row, name_folders, rows_of
+from mmvtr.errors import UserError
 from mmvtr.utils import load_config
 
 ROWS = """
@@ -58,7 +59,7 @@ def test_rows_and_the_files_that_are_named_by_them(tmp_path):
     ],
 )
 def test_what_is_refused(tmp_path, before, message):
-    with pytest.raises(SystemExit, match=message):
+    with pytest.raises(UserError, match=message):
         load(tmp_path, f'before = {before}')
 
 

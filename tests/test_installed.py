@@ -64,6 +64,7 @@ def test_links_of_a_checkout():
         assert link.samefile(ROOT / name)
 
 
+@pytest.mark.nightly
 def test_a_source_distribution_gives_the_same_wheel(installed, tmp_path):
     sources = copy_sources(tmp_path / 'sources')
     code = f'import setuptools.build_meta as b; b.build_sdist({str(tmp_path)!r})'

@@ -9,6 +9,7 @@ from mmengine.config import Config
 from children import ROOT, in_child, run_tool
 from mmvtr import utils
 from mmvtr.cli.values import Written
+from mmvtr.errors import UserError
 from mmvtr.utils import (
     forget_pretrained,
     load_config,
@@ -38,7 +39,7 @@ def test_a_byte_order_mark_is_named(tmp_path):
     (tmp_path / 'some.py').write_text(LOADERS, encoding='utf-8-sig')
     (tmp_path / 'child.py').write_text("_base_ = 'some.py'\n")
     for name in ('some.py', 'child.py'):
-        with pytest.raises(SystemExit, match=f'{name}: it, or a base of it, begins with a byte'):
+        with pytest.raises(UserError, match=f'{name}: it, or a base of it, begins with a byte'):
             load_config(str(tmp_path / name))
 
 
@@ -53,7 +54,7 @@ def test_a_shortcut_stands_for_several(tmp_path):
     assert cfg.model == dict(width=8, depth=3) and 'width' not in cfg
     assert [step.width for step in cfg.steps] == [8, 4]
     for options in ({'width': 8, 'model.width': 9}, {'model.width': 9, 'width': 8}):
-        with pytest.raises(SystemExit, match='some.py: .* model.width is set twice'):
+        with pytest.raises(UserError, match='some.py: .* model.width is set twice'):
             load_config(str(path), options)
 
 
@@ -66,16 +67,16 @@ def test_a_shortcut_reaches_into_what_it_stands_for(tmp_path):
     cfg = load_config(str(path), {'columns.video': 'b', 'columns.text': 'c'})
     assert cfg.one == cfg.two == dict(columns=dict(video='b', text='c'))
     assert 'columns' not in cfg
-    with pytest.raises(SystemExit, match='one.columns.video is set twice'):
+    with pytest.raises(UserError, match='one.columns.video is set twice'):
         load_config(str(path), {'columns.video': 'b', 'one.columns.video': 'b'})
 
 
 def test_a_variant_by_its_name_alone():
     cfg = load_config('c2v_msrvtt_triplet')
     assert [*cfg.model.losses] == ['triplet'] and cfg.work_dir == 'work_dirs/c2v_msrvtt_triplet'
-    with pytest.raises(SystemExit, match='near it: .*dvtr_c2v_msrvtt_triplet'):
+    with pytest.raises(UserError, match='near it: .*dvtr_c2v_msrvtt_triplet'):
         load_config('dvtr_c2v_msrvtt+triplet')
-    with pytest.raises(SystemExit, match='has one of its own by the name c2v_msrvtt_triplet'):
+    with pytest.raises(UserError, match='has one of its own by the name c2v_msrvtt_triplet'):
         load_config('configs/c2v_msrvtt_triplet.py')  # it is in the folder clip2video
 
 
@@ -115,14 +116,14 @@ def test_formatted_again_after_a_change(config):
 
 @pytest.mark.parametrize('options', [{'train_dataloader.num_workers.x': 1}])
 def test_impossible_options(config, options):
-    with pytest.raises(SystemExit, match='error: config .*some.py: TypeError'):
+    with pytest.raises(UserError, match='config .*some.py: TypeError'):
         load_config(config, options)
 
 
 @pytest.mark.parametrize('none', [None, Written('None')])
 def test_a_part_of_what_another_option_takes_away(none):
     options = {'model.supervision.floor': 0.2, 'model.supervision': none}
-    with pytest.raises(SystemExit, match='model.supervision.floor cannot be set, as model'):
+    with pytest.raises(UserError, match='model.supervision.floor cannot be set, as model'):
         load_config('dvtr_c2v_planted', options)
     options = {'model.supervision': none, 'model.supervision_of': 1}
     assert load_config('dvtr_c2v_planted', options).model.supervision is None

@@ -14,6 +14,7 @@ from pathlib import Path
 from mmengine.config import Config
 
 from mmvtr.cli import Parser, cfg_words, tool
+from mmvtr.cli.errors import MEANT
 from mmvtr.cli.signals import Ending, next_steps
 from mmvtr.utils import load_config
 
@@ -117,7 +118,7 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
         seed = args.cfg_options.get('randomness.seed', args.seed)
         try:
             runner = training.runner_of_training(cfg, resume=args.resume, seed=seed)
-        except SystemExit:  # missing data, say: a refused training leaves no folder
+        except MEANT:  # missing data, say: a refused training leaves no folder
             if is_new and is_main_process():
                 lock.release()
                 shutil.rmtree(cfg.work_dir)

@@ -12,10 +12,10 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import Any, Callable, Iterator, NamedTuple
 
-from mmvtr.errors import UserError
+from mmvtr.errors import AlreadyReported, UserError
 
 #: Classes of errors whose message is meant for a user; any other error is a bug.  A ValueError may
-#: be one as well: so the place where it was raised is always printed.
+#: be one as well: so the place where it was raised is printed, but not that of a UserError.
 MEANT = (UserError, ValueError, OSError, ImportError)
 #: Environment variable that shows the traceback of these, too.
 ALL = 'MMVTR_TRACEBACK'
@@ -112,9 +112,10 @@ def without_workers() -> Iterator[None]:
 
 
 def tool(main: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn an error of :data:`MEANT` into one sentence, after a line with its class and place.
+    """Turn an error of :data:`MEANT` into one sentence.
 
-    ``MMVTR_TRACEBACK=1`` prints its traceback instead of that line.  Ctrl-C exits silently with
+    Before it there is a line with the class and place of the error, or of a UserError's cause;
+    ``MMVTR_TRACEBACK=1`` prints the traceback instead.  Ctrl-C exits silently with
     status 130.  In a distributed run one process prints what several meet.  A script prints what
     its console cannot write, such as a name on one that is not UTF-8, as escapes (``\\u732b``).
 
@@ -130,6 +131,8 @@ def tool(main: Callable[..., Any]) -> Callable[..., Any]:
             return main(*args, **kwargs)
         except KeyboardInterrupt:
             raise SystemExit(130) from None
+        except AlreadyReported as error:
+            raise SystemExit(error.status) from error
         except SystemExit as error:
             if not isinstance(error.code, str):
                 raise
@@ -149,8 +152,10 @@ def tool(main: Callable[..., Any]) -> Callable[..., Any]:
             raise SystemExit(1) from cause
         if cause is not None and os.environ.get(ALL):
             traceback.print_exception(cause)
-        elif cause is not None:
-            print(f'{said_of(cause).origin}; {ALL}=1 shows the traceback', file=sys.stderr)
+        else:
+            shown = cause.__cause__ if isinstance(cause, UserError) else cause
+            if shown is not None:
+                print(f'{said_of(shown).origin}; {ALL}=1 shows the traceback', file=sys.stderr)
         raise SystemExit(sentence) from cause
 
     run.is_tool = True

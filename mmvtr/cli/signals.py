@@ -11,9 +11,13 @@ import os
 import shlex
 import signal
 import tempfile
+import threading
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, Callable, Optional, Sequence, Type, Union
+from typing import Any, Callable, Iterator, Optional, Sequence, Type, Union
+
+from mmvtr.errors import UserError
 
 #: Errors that a full or read-only disk causes, whichever file they name.
 DISK = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EROFS)
@@ -37,7 +41,7 @@ class Ending:
         release: called before the exit on a signal; releases what other processes wait for.
 
     Raises:
-        SystemExit: on exit, for a full or read-only disk, or a path that cannot be written (names
+        UserError: on exit, for a full or read-only disk, or a path that cannot be written (names
             it).
     """
 
@@ -65,8 +69,8 @@ class Ending:
             path = str(error.filename or f'a file in {self.work_dir}')
             inside = os.path.abspath(path).startswith(os.path.abspath(self.work_dir))
             if error.errno in DISK or (error.errno in PLACE and inside):
-                raise SystemExit(
-                    f'error: {path} cannot be written: {error.strerror}. {self.words()}'
+                raise UserError(
+                    f'{path} cannot be written: {error.strerror}. {self.words()}'
                 ) from error
 
     def words(self) -> str:
@@ -116,6 +120,23 @@ def _unheard(number: int, frame: Optional[FrameType]) -> None:
     """Ignore a signal."""
 
 
+@contextmanager
+def exit_on_sigterm() -> Iterator[None]:
+    """Turn SIGTERM into SystemExit in the main thread."""
+
+    def leave(number: int, frame: Optional[FrameType]) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)
+
+
 def next_steps(config: str, checkpoint: str, same: Sequence[str], *, searched: bool = True) -> str:
     """Return the closing message of a finished training: the checkpoint, and commands that use it.
 
@@ -149,10 +170,10 @@ def _in_rows(words: Sequence[str], width: int = 98) -> str:
 
 
 def check_writable(work_dir: Union[str, Path]) -> None:
-    """Raise SystemExit unless files can be written in a folder, which is created if needed.
+    """Raise UserError unless files can be written in a folder, which is created if needed.
 
     Raises:
-        SystemExit: names the path that cannot be written, and why.
+        UserError: names the path that cannot be written, and why.
     """
     try:
         os.makedirs(work_dir, exist_ok=True)
@@ -161,4 +182,4 @@ def check_writable(work_dir: Union[str, Path]) -> None:
     except OSError as error:
         path = error.filename if isinstance(error.filename, str) else work_dir
         path = work_dir if not os.path.isfile(path) else path
-        raise SystemExit(f'error: work dir {path} cannot be written: {error.strerror}') from error
+        raise UserError(f'work dir {path} cannot be written: {error.strerror}') from error

@@ -26,6 +26,7 @@ from mmvtr.engine.loops.facts import differing
 from mmvtr.engine.loops.facts_of_run import name_of_set
 from mmvtr.engine.rows import Row
 from mmvtr.engine.runner import RESULTS
+from mmvtr.errors import UserError
 from mmvtr.evaluation.results import Results, refuse_other_test, results_from
 from mmvtr.evaluation.table import comparison_table
 
@@ -45,13 +46,13 @@ def train_baseline(cfg: Config, args: argparse.Namespace, tool: Path, load: Load
         load: :func:`mmvtr.utils.load_config`.
 
     Raises:
-        SystemExit: a fault of either config, or the baseline's training has failed.
+        UserError: a fault of either config, or the baseline's training has failed.
         ValueError: the two are tested on different sets.
     """
     shared, _ = divided(args.cfg_options, partial(load, args.against))
     base = load(args.against, shared)
     if any(one.get('test_dataloader') is None for one in (cfg, base)):
-        raise SystemExit('error: --against compares two tests: both configs need test_dataloader')
+        raise UserError('--against compares two tests: both configs need test_dataloader')
     check_config(cfg, args.cfg_options)  # check before the baseline takes its time
     check_config(base, shared)
     check_writable(cfg.work_dir)
@@ -97,11 +98,11 @@ def results_of(folder: Path) -> Results:
     """Return the test results of a finished training.
 
     Raises:
-        SystemExit: the folder has no results of a test.
+        UserError: the folder has no results of a test.
     """
     files = sorted(folder.glob(f'*/{RESULTS}'))
     if not files:
-        raise SystemExit(f'error: {folder}: the training has written no test results')
+        raise UserError(f'{folder}: the training has written no test results')
     newest = files[-1]  # a resumed run has one folder per start
     return results_from(json.loads(newest.read_text()), str(newest))
 
@@ -110,7 +111,7 @@ def refuse_other_set(ours: Config, theirs: Config, names: tuple[str, str]) -> No
     """Raise, before any training, unless two configs are tested on the same texts and videos.
 
     Raises:
-        SystemExit: a test set cannot be built.
+        UserError: a test set cannot be built.
         ValueError: the test sets differ.
     """
     results = []
@@ -149,7 +150,7 @@ def results_table(folder: Path, baseline: Path, names: Sequence[str], options: s
         options: a line about which training got which options.
 
     Raises:
-        SystemExit: one of them has no results.
+        UserError: one of them has no results.
         ValueError: they were tested on different sets.
     """
     ours, theirs = results_of(folder), results_of(baseline)

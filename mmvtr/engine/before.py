@@ -32,6 +32,7 @@ from mmvtr.engine.loops.checkpoint import latest_checkpoint
 from mmvtr.engine.loops.earlier_runs import best_in
 from mmvtr.engine.rows import Row, reads, rows_of
 from mmvtr.engine.side_by_side import Step, do_all, run_child
+from mmvtr.errors import AlreadyReported, UserError
 from mmvtr.storage import write_text
 
 #: File in a row's folder that says what is trained there, and whether that is finished.
@@ -70,16 +71,16 @@ class Start(NamedTuple):
         """Run a tool with its words and wait for its end.
 
         Raises:
-            SystemExit: its status is not 0; with a log, its last words.
+            UserError: its status is not 0; with a log, its last words.
         """
         command = [*(self.launch if training else self.words), *words]
         code = run_child(command, environment=self.environment, log=self.log)
         if code and self.log is None:
-            raise SystemExit(code)
+            raise AlreadyReported(f'{Path(words[0]).name} ended with {code}', code)
         if code:
             said = self.log.read_text(errors='replace').strip()[-300:]
-            raise SystemExit(
-                f'error: {Path(words[0]).name} ended with {code}: ... {said}\nall of it: {self.log}'
+            raise UserError(
+                f'{Path(words[0]).name} ended with {code}: ... {said}\nall of it: {self.log}'
             )
 
 
@@ -93,15 +94,15 @@ def train_rows(cfg: Config, args: argparse.Namespace, tool: Path, load: Load) ->
         load: :func:`mmvtr.utils.load_config`.
 
     Raises:
-        SystemExit: a fault of a config, a command that has failed, or a folder that holds another
+        UserError: a fault of a config, a command that has failed, or a folder that holds another
             training.
     """
     rows = [with_options(row, args.cfg_options, load) for row in rows_of(cfg)]
     if not rows:
         return
     if args.devices and args.launcher != 'none':
-        raise SystemExit(
-            'error: --devices makes rows of before side by side, a process each; a launcher gives '
+        raise UserError(
+            '--devices makes rows of before side by side, a process each; a launcher gives '
             'all processes to one row after the other'
         )
     check_config(cfg, args.cfg_options)  # before anything takes time
@@ -156,7 +157,7 @@ def make_row(
         row, args, tool, load, seed, said, start: see :func:`train_row`.
 
     Raises:
-        SystemExit: a command has failed, or the folder holds another training.
+        UserError: a command has failed, or the folder holds another training.
     """
     if not row.run:
         train_row(row, args, tool, load, seed=seed, said=said, start=start)
@@ -196,7 +197,7 @@ def train_row(
         start: how its process is started.
 
     Raises:
-        SystemExit: the training has failed, or the folder holds one by another command.
+        UserError: the training has failed, or the folder holds one by another command.
     """
     command = command_of(row, args, seed)
     content = load(row.config, row.options, str(row.folder)).pretty_text
@@ -224,7 +225,7 @@ def unfinished(
         resume: False: it is not finished in any case.
 
     Raises:
-        SystemExit: the folder holds something else; says what differs.
+        UserError: the folder holds something else; says what differs.
     """
     record, first = folder / RECORD, rank_of_launch() == 0
     made = json.loads(json.dumps(made))
@@ -232,8 +233,8 @@ def unfinished(
         known = json.loads(record.read_text())
         finished = known.pop('finished')
         if known != made and (finished or latest_checkpoint(folder) is not None):
-            raise SystemExit(
-                f'error: {folder} holds a training by another command or config ({record})'
+            raise UserError(
+                f'{folder} holds a training by another command or config ({record})'
                 f'{_other(known, made)}: remove that folder, or give another one'
             )
         if finished:
@@ -275,7 +276,7 @@ def export(row: Row, tool: Path, start: Start = Start()) -> None:
     """Store a row's vectors of the train set, as logits in float16, unless they are there.
 
     Raises:
-        SystemExit: its folder has no checkpoint, or the tool has failed.
+        UserError: its folder has no checkpoint, or the tool has failed.
     """
     folder = row.folder / TEACHER
     if rank_of_launch():  # one process writes
@@ -297,13 +298,13 @@ def checkpoint_of(folder: Path) -> str:
     """Return the chosen checkpoint of a finished training: the best on val, else the last.
 
     Raises:
-        SystemExit: the folder has none.
+        UserError: the folder has none.
     """
     for best in best_in(folder):
         return str(best)
     last = latest_checkpoint(folder)
     if last is None:
-        raise SystemExit(f'error: {folder} has no checkpoint: its training comes first')
+        raise UserError(f'{folder} has no checkpoint: its training comes first')
     return last
 
 
@@ -346,7 +347,7 @@ def _has(plain: Config, option: str, value: Any, load: Callable[..., Config]) ->
             return False
     try:
         check_config(load({option: value}), [option])
-    except SystemExit:
+    except UserError:
         return False
     return True
 

@@ -18,8 +18,9 @@ from torch.utils.data import Dataset
 
 from mmvtr.cli.errors import MEANT, said_of
 from mmvtr.cli.signals import check_writable
+from mmvtr.errors import AlreadyReported, UserError
 from mmvtr.registry import DATASETS, MODEL_WRAPPERS, bare_name
-from mmvtr.storage import FolderInUse, FolderLock
+from mmvtr.storage import FolderLock
 
 LOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
 
@@ -35,7 +36,7 @@ def start_processes(cfg: Config, launcher: str) -> None:
         launcher: 'none', 'pytorch' (torchrun), and on CUDA 'slurm' or 'mpi'.
 
     Raises:
-        SystemExit: a launcher that does not work without CUDA.
+        UserError: a launcher that does not work without CUDA.
     """
     cfg.launcher = launcher
     if launcher == 'none':
@@ -55,7 +56,7 @@ def start_processes(cfg: Config, launcher: str) -> None:
         init_dist(launcher, **env.get('dist_cfg', {}))
         return
     if launcher != 'pytorch':
-        raise SystemExit(f'error: --launcher {launcher} needs CUDA; a CPU needs pytorch (torchrun)')
+        raise UserError(f'--launcher {launcher} needs CUDA; a CPU needs pytorch (torchrun)')
     dist.init_process_group('gloo')
     own = dict(
         type='MMDistributedDataParallel',
@@ -91,7 +92,7 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, D
         The datasets, by the names of their loaders.
 
     Raises:
-        SystemExit: names the dataset that cannot be built, with the reason.
+        UserError: names the dataset that cannot be built, with the reason.
     """
     init_default_scope(cfg.get('default_scope', 'mmengine'))
     built = {}
@@ -104,8 +105,8 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, D
                 raise ValueError('it has no item: no video that has a text')
         except MEANT as error:
             made_by = cfg.get('made_by') if isinstance(error, FileNotFoundError) else None
-            raise SystemExit(
-                f'error: {loader}.dataset of {cfg.filename} cannot be built:\n'
+            raise UserError(
+                f'{loader}.dataset of {cfg.filename} cannot be built:\n'
                 f'{said_of(error).sentence}'
                 + (f'\nthis makes them, in a checkout of mmvtr: {made_by}' if made_by else '')
             ) from error
@@ -119,7 +120,7 @@ def claim(work_dir: Union[str, Path]) -> Iterator[FolderLock]:
     The main process holds the lock for all processes.
 
     Raises:
-        SystemExit: another training uses that folder (names it), or the folder is not writable.
+        UserError: another training uses that folder (names it), or the folder is not writable.
     """
     lock, refusal = FolderLock(work_dir), None
     if is_main_process():
@@ -128,17 +129,15 @@ def claim(work_dir: Union[str, Path]) -> Iterator[FolderLock]:
             note = lock.take()
             if note:
                 print(note, file=sys.stderr, flush=True)
-        except SystemExit as error:
-            refusal = error.code
-        except FolderInUse as error:
-            refusal = f'error: {error}'
+        except UserError as error:  # FolderInUse is one
+            refusal = str(error)
         except OSError as error:
-            refusal = f'error: work_dir {work_dir}: {error.strerror or error}'
+            refusal = f'work_dir {work_dir}: {error.strerror or error}'
     refusals = [refusal]
     broadcast_object_list(refusals)
     if refusals[0] is not None:
-        status = refusals[0] if is_main_process() else 1  # alone each is a main one
+        error = UserError if is_main_process() else AlreadyReported  # alone each is a main one
         stop_processes()
-        raise SystemExit(status)
+        raise error(refusals[0])
     with lock:
         yield lock

@@ -31,6 +31,7 @@ from mmvtr.engine.loops.facts_of_run import rates_of, wrappers_of
 from mmvtr.engine.loops.optim import check_custom_keys
 from mmvtr.engine.loops.resuming import options_of, rebuild_schedule
 from mmvtr.engine.loops.sharded import FullyShardedRetriever, adapt_optimizer, whole_states
+from mmvtr.errors import UserError
 from mmvtr.evaluation.queries import write_queries
 from mmvtr.evaluation.results import Results, write_results
 from mmvtr.registry import bare_name
@@ -113,7 +114,7 @@ class ToolRunner(Runner):
         """Build the datasets and the model; unreadable data end the tool with one sentence.
 
         Raises:
-            SystemExit: a dataset or the model cannot be built (with the reason).
+            UserError: a dataset or the model cannot be built (with the reason).
         """
         self.datasets = check_datasets(self.cfg, self.reads)
         for loader, dataset in self.datasets.items():
@@ -126,7 +127,7 @@ class ToolRunner(Runner):
             if 'pretrained=' in reason:  # add the command line's syntax
                 reason += f' (here: --cfg-options {pretrained_options(self.cfg)})'
             name = self.cfg.filename or 'the config'
-            raise SystemExit(f'error: the model of {name} cannot be built: {reason}') from error
+            raise UserError(f'the model of {name} cannot be built: {reason}') from error
 
     def _init_model_weights(self) -> None:
         if not isinstance(self.model, FullyShardedRetriever):  # it initialises before sharding

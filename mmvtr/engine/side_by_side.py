@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import threading
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from graphlib import TopologicalSorter
 from pathlib import Path
-from typing import Any, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
+
+from mmvtr.cli.signals import exit_on_sigterm
 
 #: Running child processes, and whether no further one may start.
 _CHILDREN: set[subprocess.Popen] = set()
@@ -55,7 +55,7 @@ def do_all(
     failed: dict[str, BaseException] = {}
     running: dict[Future, tuple[str, Any]] = {}
     _STOPPED.clear()
-    with _exit_on_sigterm(), ThreadPoolExecutor(len(places)) as pool:
+    with exit_on_sigterm(), ThreadPoolExecutor(len(places)) as pool:
         try:
             while order.is_active():
                 ready.extend(order.get_ready())
@@ -87,23 +87,6 @@ class Skipped(Exception):
 
     def __str__(self) -> str:
         return f'not begun, as it needs {", ".join(self.args)}'
-
-
-@contextmanager
-def _exit_on_sigterm() -> Iterator[None]:
-    """Turn SIGTERM into SystemExit in the main thread."""
-
-    def leave(number: int, frame: Any) -> None:
-        raise SystemExit(128 + number)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    former = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, former)
 
 
 def _stop() -> None:

@@ -37,7 +37,7 @@ def runner_of_test(
 
     Raises:
         FileNotFoundError, RuntimeError: a checkpoint that cannot be read or is of another model.
-        SystemExit: missing data, or random weights without ``random``.
+        UserError: missing data, or random weights without ``random``.
         ValueError: another fusion.
     """
     seeds, choices, trainings_of_each = (

@@ -23,6 +23,7 @@ from mmvtr.engine.loops.evaluation import bare
 from mmvtr.engine.loops.facts import choice_of, trainings_of
 from mmvtr.engine.loops.facts_of_run import state_choice, state_trainings
 from mmvtr.engine.runner import ToolRunner
+from mmvtr.errors import UserError
 from mmvtr.registry import bare_name
 from mmvtr.storage.weights import check_weights, read_checkpoint, unwrapped
 
@@ -37,10 +38,10 @@ def choose_on_test(cfg: Config) -> None:
     """Validate on the test set and keep every epoch, so that the best one is the result.
 
     Raises:
-        SystemExit: the config has no test set.
+        UserError: the config has no test set.
     """
     if cfg.get('test_dataloader') is None:
-        raise SystemExit(f'error: --best-on-test: {cfg.filename} has no test_dataloader')
+        raise UserError(f'--best-on-test: {cfg.filename} has no test_dataloader')
     for part in ('dataloader', 'evaluator', 'cfg'):
         cfg[f'val_{part}'] = copy.deepcopy(cfg[f'test_{part}'])
     cfg.train_cfg.val_interval = 1
@@ -55,16 +56,16 @@ def use_amp(cfg: Config, precision: str) -> None:
     """Make the optimizer wrapper run in a low precision: 'bf16', or 'fp16' with loss scaling.
 
     Raises:
-        SystemExit: float16 without a GPU, or an unknown wrapper.
+        UserError: float16 without a GPU, or an unknown wrapper.
     """
     if precision == 'fp16' and not torch.cuda.is_available():
-        raise SystemExit(
-            'error: --amp fp16 trains with loss scaling, which needs a GPU, and there is none: '
+        raise UserError(
+            '--amp fp16 trains with loss scaling, which needs a GPU, and there is none: '
             'take --amp bf16'
         )
     kind = bare_name(cfg.optim_wrapper.setdefault('type', 'OptimWrapper'))
     if kind not in ('OptimWrapper', 'AutocastOptimWrapper', 'AmpOptimWrapper'):
-        raise SystemExit(f'error: --amp does not know how to change optim_wrapper.type={kind!r}')
+        raise UserError(f'--amp does not know how to change optim_wrapper.type={kind!r}')
     for key in ('dtype', 'loss_scale'):
         cfg.optim_wrapper.pop(key, None)
     cfg.optim_wrapper.update(WRAPPERS[precision])
@@ -74,12 +75,10 @@ def scale_rates(cfg: Config) -> None:
     """Scale the learning rates with the batch size.
 
     Raises:
-        SystemExit: the config does not state the batch size of its rates.
+        UserError: the config does not state the batch size of its rates.
     """
     if cfg.get('auto_scale_lr', {}).get('base_batch_size') is None:
-        raise SystemExit(
-            f'error: --auto-scale-lr: {cfg.filename} has no auto_scale_lr.base_batch_size'
-        )
+        raise UserError(f'--auto-scale-lr: {cfg.filename} has no auto_scale_lr.base_batch_size')
     cfg.auto_scale_lr.enable = True
 
 
@@ -91,7 +90,7 @@ def check_training(cfg: Config, options: Iterable[str] = ()) -> None:
         options: keys of ``--cfg-options``.
 
     Raises:
-        SystemExit: names each of the first faults.
+        UserError: names each of the first faults.
     """
     check_config(cfg, options)
     check_warmup(cfg)
@@ -109,7 +108,7 @@ def runner_of_training(
         seed: the user's seed, which must be that of the checkpoint.
 
     Raises:
-        SystemExit: data, weights or a schedule that do not fit the config; names them.
+        UserError: data, weights or a schedule that do not fit the config; names them.
         FileNotFoundError, RuntimeError, ValueError: no such checkpoint, or a damaged one.
     """
     if resume or cfg.get('resume'):
@@ -185,25 +184,25 @@ def start_from(runner: Runner, cfg: Config) -> None:
 
     Raises:
         FileNotFoundError, RuntimeError: no such checkpoint, or a damaged one.
-        SystemExit: one of another model (names what differs), or a prefix that matches no weight.
+        UserError: one of another model (names what differs), or a prefix that matches no weight.
     """
     path, prefixes = cfg.load_from, cfg.get('load_from_prefixes')
     if prefixes is not None:
         prefixes = [prefixes] if isinstance(prefixes, str) else prefixes
         listed = isinstance(prefixes, (list, tuple)) and len(prefixes) > 0
         if not listed or not all(isinstance(prefix, str) and prefix for prefix in prefixes):
-            raise SystemExit(
-                'error: load_from_prefixes is a list of beginnings of weight names, such as '
+            raise UserError(
+                'load_from_prefixes is a list of beginnings of weight names, such as '
                 f"['encoder.frames.'], not {str(prefixes)[:80]}"
             )
     if path is None:
         if prefixes is not None:
-            raise SystemExit('error: load_from_prefixes needs a load_from')
+            raise UserError('load_from_prefixes needs a load_from')
         return
     try:
         path = local_file(path)
     except (OSError, ValueError) as error:
-        raise SystemExit(f'error: load_from: {error}') from error
+        raise UserError(f'load_from: {error}') from error
     model = bare(runner.model)
     weights = read_checkpoint(path)['state_dict']
     weights = unwrapped(weights, model.state_dict().__contains__, path)
@@ -212,15 +211,15 @@ def start_from(runner: Runner, cfg: Config) -> None:
     }
     vain = [prefix for prefix, count in counts.items() if not count]
     if vain:
-        raise SystemExit(
-            f'error: {path} holds no weight {vain[0][:80]}*; its weights are '
+        raise UserError(
+            f'{path} holds no weight {vain[0][:80]}*; its weights are '
             f'{", ".join(sorted({".".join(name.split(".")[:2]) for name in weights}))[:250]}'
         )
     try:
         check_weights(model, weights, path, list(counts))
     except RuntimeError as error:
         advice = '' if prefixes else '\nA part of it can be loaded: see load_from_prefixes'
-        raise SystemExit(f'error: {error}{advice}') from error
+        raise UserError(f'{error}{advice}') from error
     if prefixes:
         runner.register_hook(PartHook(list(counts)), 'HIGHEST')
         parts = ', '.join(f'{count} {prefix}*' for prefix, count in counts.items())

@@ -37,6 +37,7 @@ from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
 from mmvtr.engine.checks.schedule_checks import accumulated
 from mmvtr.engine.hooks.members import fuse_config
 from mmvtr.engine.rows import KEYS, Row, check_row, file_of, named, names_in, row_from
+from mmvtr.errors import UserError
 from mmvtr.utils import config_folder, load_config
 
 #: Keys of a study, and of a row.
@@ -210,14 +211,14 @@ def needed_by(study: Study, names: Iterable[str]) -> list[Row]:
 
 
 def check_study(study: Study, rows: Optional[Sequence[Row]] = None) -> None:
-    """Raise SystemExit unless the configs, options and metrics of rows exist.
+    """Raise UserError unless the configs, options and metrics of rows exist.
 
     Args:
         study: the study.
         rows: those that are wanted; default: all.
 
     Raises:
-        SystemExit: names the config, the key, and close matches.
+        UserError: names the config, the key, and close matches.
     """
     seen = set()
     for row in study.all_rows if rows is None else rows:
@@ -227,8 +228,8 @@ def check_study(study: Study, rows: Optional[Sequence[Row]] = None) -> None:
         seen.add(shape)
         try:
             cfg = load_config(row.config, row.options)
-        except SystemExit as error:
-            raise SystemExit(f'{error} (row {row.name!r:.60})') from error
+        except UserError as error:
+            raise UserError(f'{error} (row {row.name!r:.60})') from error
         check_config(cfg, row.options)
         _check_options(row, cfg)
         if row in study.rows:
@@ -243,7 +244,7 @@ def source_of(study: Study, row: Row) -> Row:
 
 
 def _check_metrics(study: Study, row: Row) -> None:
-    """Raise SystemExit for a metric of the study that a row's test will not report."""
+    """Raise UserError for a metric of the study that a row's test will not report."""
     source = source_of(study, row)
     cfg = load_config(source.config, source.options)
     if len(source.of) > 1:
@@ -252,14 +253,14 @@ def _check_metrics(study: Study, row: Row) -> None:
     for key in study.metrics:
         wanted = f'{row.prefix}{key}'
         if known is not None and not is_reported(wanted, known):
-            raise SystemExit(
-                f'error: study {study.name}: metrics: {wanted!r} of row {row.name!r:.60} is not '
+            raise UserError(
+                f'study {study.name}: metrics: {wanted!r} of row {row.name!r:.60} is not '
                 f'among the numbers of {source.config}{nearest(wanted, known, otherwise=known)}'
             )
 
 
 def _check_options(row: Row, cfg: Config) -> None:
-    """Raise SystemExit for an option in a part that the plain config does not have."""
+    """Raise UserError for an option in a part that the plain config does not have."""
     plain = load_config(row.config)
     shortcuts = cfg.get('shortcuts', {})
     for option in row.options:
@@ -269,9 +270,7 @@ def _check_options(row: Row, cfg: Config) -> None:
             for name in key.split('.')[:-1]:
                 found = part(found, name)
                 if found is None:
-                    raise SystemExit(
-                        f'error: study row {row.name!r:.60}: {row.config} has no {key}'
-                    )
+                    raise UserError(f'study row {row.name!r:.60}: {row.config} has no {key}')
 
 
 def batch_per_process(cfg: Config, processes: int) -> Optional[int]:
@@ -280,7 +279,7 @@ def batch_per_process(cfg: Config, processes: int) -> Optional[int]:
     None: its loader has no batch size.
 
     Raises:
-        SystemExit: the batch cannot be shared out evenly; says what can be set.
+        UserError: the batch cannot be shared out evenly; says what can be set.
     """
     own, counts = cfg.train_dataloader.get('batch_size'), accumulated(cfg)
     if own is None:
@@ -288,8 +287,8 @@ def batch_per_process(cfg: Config, processes: int) -> Optional[int]:
     base = (cfg.get('auto_scale_lr') or {}).get('base_batch_size') or own * counts
     share, rest = divmod(base, processes * counts)
     if rest or not share:
-        raise SystemExit(
-            f'error: the {base} items a step of {cfg.filename} cannot be shared out to {processes} '
+        raise UserError(
+            f'the {base} items a step of {cfg.filename} cannot be shared out to {processes} '
             f'processes: take a number that divides {base // counts}, or set '
             'train_dataloader.batch_size=N and auto_scale_lr.base_batch_size (N times the '
             'processes) after --cfg-options'

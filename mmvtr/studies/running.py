@@ -160,7 +160,7 @@ def check_data(rows: Sequence[Row]) -> None:
     """Build the data of all rows that read no files of others, each once.
 
     Raises:
-        SystemExit: names the dataset that cannot be built, with the reason.
+        UserError: names the dataset that cannot be built, with the reason.
     """
     seen: list[Any] = []
     for row in rows:

@@ -27,6 +27,7 @@ from mmengine.config import Config
 
 from mmvtr.cli import Parser, count, tool
 from mmvtr.cli.errors import MEANT, said_of
+from mmvtr.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Exit statuses of a rehearsal, in words.
@@ -88,8 +89,8 @@ def rehearse_one(args: argparse.Namespace) -> int:
 
     try:
         cfg = load_config(args.config, args.cfg_options)
-    except SystemExit as error:  # its own status would mean an unmet expectation
-        print(error, file=sys.stderr)
+    except UserError as error:  # its own status would mean an unmet expectation
+        print(f'error: {error}', file=sys.stderr)
         return 2
     try:
         return int(not _met(args, cfg))

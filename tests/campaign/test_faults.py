@@ -5,6 +5,7 @@ import pytest
 from campaign import faults
 
 
+@pytest.mark.nightly
 def test_every_fault_is_refused_in_words(tmp_path, monkeypatch):
     monkeypatch.setattr(faults, 'DISK', faults.DISK[:3])
     monkeypatch.setattr(faults, 'METRICS', faults.METRICS[:2])

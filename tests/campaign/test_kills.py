@@ -6,6 +6,7 @@ from campaign import kills
 from campaign.trial import count
 
 
+@pytest.mark.nightly
 def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path, monkeypatch):
     monkeypatch.setattr(kills, 'FAMILIES', dict(ncl=kills.FAMILIES['ncl']))
     trials = kills.run(1, 4, tmp_path)
@@ -27,6 +28,7 @@ def ended(tmp_path_factory):
     return kills.uninterrupted(folder / 'whole', folder / 'data', 'ncl', 0).end
 
 
+@pytest.mark.nightly
 def test_all_that_a_run_leaves_is_compared(ended):
     for part in (
         'last.state_dict.', 'best.state_dict.', 'last.optimizer.state.', 'last.param_schedulers',

@@ -181,6 +181,7 @@ def test_files_that_are_read(tmp_path):
     assert {trial.verdict for trial in run(3, 0, tmp_path, {'broken': broken})} == {'lost'}
 
 
+@pytest.mark.nightly
 def test_every_way_of_spoiling_comes_and_changes(tmp_path):
     path, ways = tmp_path / 'rows.json', set()
     for seed in range(600):

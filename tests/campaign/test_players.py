@@ -108,6 +108,7 @@ def test_a_share_of_the_campaign(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.nightly
 def test_a_campaign_repeats_itself(tmp_path):
     assert players.run(8, 5, tmp_path) == players.run(8, 5, tmp_path)
 

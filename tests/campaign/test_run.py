@@ -55,6 +55,7 @@ def test_an_unknown_verdict_is_an_error():
         count([Trial('dvtr', 'fine')])
 
 
+@pytest.mark.nightly
 def test_every_part_can_be_run_by_the_command():
     """Outside of pytest, which has more folders on its path than a plain Python."""
     command = f'import runpy; runpy.run_path({run.__file__!r}, run_name="run")'

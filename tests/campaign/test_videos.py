@@ -95,6 +95,7 @@ def accept_cuts() -> None:
     planted(video_files, 'stated_size', knows_no_size)
 
 
+@pytest.mark.nightly
 def test_a_hang_is_seen(tmp_path, monkeypatch):
     only(monkeypatch, 'no file')
     monkeypatch.setattr(apart, 'TIME_LIMIT', 5.0)
@@ -125,6 +126,7 @@ def test_a_bad_reader_is_seen(tmp_path, monkeypatch, act, function, verdict):
     assert verdicts(videos.run(3, 0, tmp_path, partial(read_by, function))) == {verdict}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize('function', [silent, dies, partial(fails, ValueError('x'))])
 def test_a_reference_that_does_not_answer_ends_the_campaign(tmp_path, monkeypatch, function):
     """Otherwise nothing would be compared."""

@@ -92,7 +92,7 @@ def test_pages_say_what_is_tried(row):
 
 
 #: Rows of which the suite tries each; the nightly tests try the others.
-FIRST = ('mmvtr', 'mmvtr[parquet]', 'mmvtr-gallery[serve,index]', 'mmvtr-gallery[index]')
+FIRST = ('mmvtr', 'mmvtr-gallery[index]')
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from children import ROOT
 from environments import job, run, whole
 
 
+@pytest.mark.nightly
 def test_this_python_is_found():
     found = run.pythons((3, 10))
     assert sys.version_info[:2] in found and list(found) == sorted(found)

@@ -331,13 +331,13 @@ def test_searches_during_any_change_are_of_one_state(tmp_path):
     threads = [threading.Thread(target=look) for _ in range(2)]
     for x in threads:
         x.start()
-    for i in range(60, 90):
+    for i in range(60, 90, 3):
         changes = [
             dict(call='add', videos=VIDEOS[i : i + 1], ids=IDS[i : i + 1]),
             dict(call='remove', ids=[IDS[i - 60]]),
             dict(call='update', videos=VIDEOS[i - 30 : i - 29], ids=IDS[i : i + 1]),
         ]
-        changes += [dict(call='refit', bank=BANK)] * (i % 5 == 0) + [dict(call='calibrate')]
+        changes += [dict(call='refit', bank=BANK)] * (i % 6 == 0) + [dict(call='calibrate')]
         for how in changes:
             call = how.pop('call')
             known.add(answer(getattr(copy.copy(one), call)(**how)))

@@ -18,6 +18,7 @@ from mmvtr.cli import (
     tool,
 )
 from mmvtr.cli.values import Written, split
+from mmvtr.errors import AlreadyReported, UserError
 
 
 @pytest.fixture
@@ -130,7 +131,21 @@ def test_how_a_tool_ends(monkeypatch, capsys):
     with pytest.raises(SystemExit) as raised:
         ends(SystemExit(3))
     assert raised.value.code == 3
+    with pytest.raises(SystemExit, match='^error: no test set$'):
+        ends(UserError('no test set'))
+    assert not capsys.readouterr().err
+    refused = UserError('no such weights')
+    refused.__cause__ = FileNotFoundError('gone')
+    with pytest.raises(SystemExit, match='^error: no such weights$'):
+        ends(refused)
+    assert capsys.readouterr().err.startswith('FileNotFoundError; MMVTR_TRACEBACK=1')
+    with pytest.raises(SystemExit) as raised:
+        ends(AlreadyReported('a process has failed', 9))
+    assert raised.value.code == 9 and not capsys.readouterr().err
     monkeypatch.setenv('MMVTR_TRACEBACK', '1')
+    with pytest.raises(SystemExit, match='^error: no test set$'):
+        ends(UserError('no test set'))
+    assert 'Traceback' in capsys.readouterr().err
     with pytest.raises(SystemExit, match='brackets'):
         ends('meant')
     assert "    raise ValueError(f'brackets do not match" in capsys.readouterr().err

@@ -16,6 +16,7 @@ from children import ROOT, in_child, log_of, run_tool, start_tool
 from mmvtr.cli import Parser, cfg_words
 from mmvtr.cli.signals import Ending, check_writable, next_steps
 from mmvtr.engine.hooks.checkpoint_hook import AtomicBackend
+from mmvtr.errors import UserError
 from mmvtr.storage.weights import read_checkpoint
 
 WORKERS = """
@@ -156,7 +157,7 @@ def test_a_work_dir_that_cannot_be_written(tmp_path, monkeypatch, number):
         raise OSError(number, os.strerror(number), str(tmp_path / 'x'))
 
     monkeypatch.setattr('tempfile.TemporaryFile', fails)
-    with pytest.raises(SystemExit, match=f'{tmp_path} cannot be written: {os.strerror(number)}'):
+    with pytest.raises(UserError, match=f'{tmp_path} cannot be written: {os.strerror(number)}'):
         check_writable(str(tmp_path))
 
 
@@ -170,10 +171,10 @@ def test_a_checkpoint_that_cannot_be_written_keeps_the_last(tmp_path, monkeypatc
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, 'fsync', fails)
-    with pytest.raises(SystemExit) as ended, Ending(str(tmp_path), ['train.py', 'c.py']):
+    with pytest.raises(UserError) as ended, Ending(str(tmp_path), ['train.py', 'c.py']):
         backend.put(b'new', path)
     assert str(ended.value) == (
-        f'error: {path} cannot be written: {os.strerror(number)}. The last checkpoint is {path}; '
+        f'{path} cannot be written: {os.strerror(number)}. The last checkpoint is {path}; '
         f'go on with: python train.py c.py --work-dir {tmp_path} --resume'
     )
     assert path.read_bytes() == b'old'

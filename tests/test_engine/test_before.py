@@ -8,6 +8,7 @@ from mmengine.config import Config
 
 from mmvtr.engine import before
 from mmvtr.engine.rows import Row
+from mmvtr.errors import UserError
 
 FLAGS = ('no_validate', 'best_on_test', 'auto_scale_lr', 'deterministic', 'diff_rank_seed')
 ARGS = Namespace(launcher='none', amp=None, no_persistent_workers=False, **dict.fromkeys(FLAGS))
@@ -33,8 +34,8 @@ def train(tmp_path, monkeypatch):
         how = dict(seed=0, said='before', resume=resume)
         try:
             before.train_row(row, ARGS, Path('train.py'), load, **how)
-        except SystemExit as error:
-            if error.code != 9:
+        except UserError as error:
+            if getattr(error, 'status', None) != 9:
                 raise
         return ran[1:] and '--resume' in ran[1]
 
@@ -50,14 +51,14 @@ def test_a_finished_one_stays_and_an_interrupted_one_is_resumed(train, capsys):
 @pytest.mark.parametrize('killed', [True, False])
 def test_one_by_other_options_is_not_continued(train, killed):
     train(0.1, killed=killed)
-    with pytest.raises(SystemExit, match='holds a training by another command or config'):
+    with pytest.raises(UserError, match='holds a training by another command or config'):
         train(0.2)
 
 
 def test_one_that_has_no_checkpoint_is_begun_with_other_options(train):
     train(0.1, killed=None)
     assert train(0.2)
-    with pytest.raises(SystemExit, match='holds a training'):
+    with pytest.raises(UserError, match='holds a training'):
         train(0.1)
 
 
@@ -83,13 +84,13 @@ def test_a_command_is_run_once_and_again_where_it_failed_or_has_changed(tmp_path
         before.make_row(row, ARGS, Path('train.py'), None, **how)
 
     for _ in range(2):
-        with pytest.raises(SystemExit, match='count.py ended with 4'):
+        with pytest.raises(UserError, match='count.py ended with 4'):
             make(4)
     for _ in range(2):
         make(0)
     assert (tmp_path / 'row/made').read_text() == 'xxx'
     assert 'row: finished, in' in capsys.readouterr().out
-    with pytest.raises(SystemExit, match='0 in place of 3: remove that folder'):
+    with pytest.raises(UserError, match='0 in place of 3: remove that folder'):
         make(3)
 
 

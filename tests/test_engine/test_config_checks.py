@@ -15,6 +15,7 @@ from mmvtr.engine.checks import config_checks
 from mmvtr.engine.checks.arguments import arguments_of
 from mmvtr.engine.checks.config_checks import check_config, component_faults
 from mmvtr.engine.checks.key_checks import KNOWN, hook_faults, key_faults
+from mmvtr.errors import UserError
 from mmvtr.registry import HOOKS, MODELS
 from mmvtr.utils import load_config, register_all_modules
 
@@ -69,11 +70,11 @@ def test_every_top_level_key_of_the_runner_is_known():
 def refused(key, value=1, path=PLANTED):
     """What is said of one option."""
     cfg = load_config(path, {key: value})
-    with pytest.raises(SystemExit) as error:
+    with pytest.raises(UserError) as error:
         check_config(cfg, [key])
     said = str(error.value)
-    assert said.startswith(f'error: {path}: ') and len(said) < 500 and '\n' not in said
-    return said.removeprefix(f'error: {path}: ')
+    assert said.startswith(f'{path}: ') and len(said) < 500 and '\n' not in said
+    return said.removeprefix(f'{path}: ')
 
 
 @pytest.mark.parametrize(
@@ -203,7 +204,7 @@ def test_a_backend_whose_package_is_missing(name, monkeypatch):
 
 def test_many_faults_are_told_in_a_few_lines():
     options = {f'model.wrong{i}': 1 for i in range(9)}
-    with pytest.raises(SystemExit) as error:
+    with pytest.raises(UserError) as error:
         check_config(load_config(PLANTED, options), options)
     lines = str(error.value).splitlines()
     assert len(lines) == 6 and lines[-1] == '... and 4 more'

@@ -6,6 +6,7 @@ from mmengine.config import Config
 from children import ROOT
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.checks.expert_checks import expert_faults
+from mmvtr.errors import UserError
 from mmvtr.utils import load_config, register_all_modules
 
 
@@ -54,5 +55,5 @@ def test_a_config_is_refused():
     cfg = load_config(str(ROOT / 'configs' / 'ce_msvd.py'), {})
     check_config(cfg)
     cfg.val_dataloader.dataset.video_pipeline[0].experts.pop('face')
-    with pytest.raises(SystemExit, match=r"val_dataloader.*waits for \['face'\]"):
+    with pytest.raises(UserError, match=r"val_dataloader.*waits for \['face'\]"):
         check_config(cfg)

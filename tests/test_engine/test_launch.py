@@ -6,6 +6,7 @@ from mmengine.config import Config
 
 from mmvtr.datasets import VideoTextDataset
 from mmvtr.engine import launching as launch
+from mmvtr.errors import UserError
 
 
 @pytest.mark.parametrize('cuda', [True, False])
@@ -33,7 +34,7 @@ def test_a_set_without_an_item_stops_a_run():
     cfg = Config(dict(test_dataloader=dict(dataset=dict(video_pipeline=[], text_pipeline=[]))))
     cfg.test_dataloader.dataset.type = Nothing
     with pytest.raises(
-        SystemExit, match='test_dataloader.dataset.*cannot be built:\nit has no item'
+        UserError, match='test_dataloader.dataset.*cannot be built:\nit has no item'
     ):
         launch.check_datasets(cfg)
 
@@ -49,6 +50,6 @@ class Missing(VideoTextDataset):
 def test_the_command_that_makes_missing_data_is_named(kind, named):
     dataset = dict(type=kind, video_pipeline=[], text_pipeline=[])
     cfg = Config(dict(made_by='python make.py x', test_dataloader=dict(dataset=dataset)))
-    with pytest.raises(SystemExit, match='cannot be built:\n') as raised:
+    with pytest.raises(UserError, match='cannot be built:\n') as raised:
         launch.check_datasets(cfg)
     assert str(raised.value).endswith('checkout of mmvtr: python make.py x') == named

@@ -21,6 +21,7 @@ import toy
 from children import ROOT, run_tool
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.checks.mmengine_parts import NEEDS, REFUSED
+from mmvtr.errors import UserError
 
 #: Backends of the visualizer that mmengine refuses without a package of their own.
 BACKENDS = {
@@ -176,7 +177,7 @@ def folder(tmp_path_factory, write_video):
 def test_refused_before_a_start(folder, place, name):
     path = folder / f'{name}.py'
     path.write_text(config(place, name))
-    with pytest.raises(SystemExit, match=name) as caught:
+    with pytest.raises(UserError, match=name) as caught:
         check_config(Config.fromfile(path))
     assert REFUSED[name] in str(caught.value)
 
@@ -226,7 +227,7 @@ def test_a_scope_that_nobody_has_is_told_first(folder):
 def faults(path: Path) -> str:
     try:
         check_config(Config.fromfile(path))
-    except SystemExit as error:
+    except UserError as error:
         return str(error)
     return ''
 

@@ -6,6 +6,7 @@ import pytest
 from mmengine.config import Config
 
 from mmvtr.cli.values import Written, part
+from mmvtr.errors import UserError
 from mmvtr.utils import annotation_of, kind_at, load_config
 
 ODD = [
@@ -119,10 +120,10 @@ def test_a_component_in_the_place_of_another():
     ],
 )
 def test_what_does_not_fit_is_one_sentence(key, text, said):
-    with pytest.raises(SystemExit) as raised:
+    with pytest.raises(UserError) as raised:
         load_config('own_clip4clip', {key: Written(text)})
-    message = raised.value.code
-    assert message.startswith('error: config own_clip4clip: --cfg-options ') and said in message
+    message = str(raised.value)
+    assert message.startswith('config own_clip4clip: --cfg-options ') and said in message
     assert '\n' not in message
 
 

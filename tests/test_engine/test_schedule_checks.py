@@ -15,6 +15,7 @@ from mmvtr.engine.checks.schedule_checks import (
     fit_warmup,
     linear_rule,
 )
+from mmvtr.errors import UserError
 
 
 def config(batch=4, base=8, counts=1, **rule):
@@ -40,7 +41,7 @@ def test_the_batch_that_the_rate_is_for(processes, world, batch, counts):
 
 def test_another_batch_is_refused_with_both_numbers(processes):
     processes(8)
-    with pytest.raises(SystemExit) as refused:
+    with pytest.raises(UserError) as refused:
         check_joint_batch(config(128, base=128))
     said = str(refused.value)
     assert '8 processes x train_dataloader.batch_size 128 = 1024 items' in said
@@ -55,14 +56,14 @@ def test_another_batch_is_refused_with_both_numbers(processes):
 
 def test_what_cannot_be_shared_evenly_is_not_advised(processes):
     processes(3)
-    with pytest.raises(SystemExit, match='times 1.5') as refused:
+    with pytest.raises(UserError, match='times 1.5') as refused:
         check_joint_batch(config(4, base=8))
     assert 'train_dataloader.batch_size=' not in str(refused.value)
 
 
 def test_accumulated_batches_count(processes):
     processes(2)
-    with pytest.raises(SystemExit, match=r'batch_size 4 x accumulative_counts 3 = 24 items'):
+    with pytest.raises(UserError, match=r'batch_size 4 x accumulative_counts 3 = 24 items'):
         check_joint_batch(config(4, base=8, counts=3))
     # mmengine compares 2 x 4 with the base: 24 / 8 as 8 / (8 / 3).
     assert linear_rule(config(4, base=8, counts=3, enable=True)) == dict(
@@ -87,7 +88,7 @@ def of_epochs(epochs, *schedulers):
 
 @pytest.mark.parametrize('epochs', [1, 2])
 def test_a_training_no_longer_than_its_warmup(epochs):
-    with pytest.raises(SystemExit) as refused:
+    with pytest.raises(UserError) as refused:
         check_warmup(of_epochs(epochs, LINEAR, COSINE))
     said = str(refused.value)
     assert 'at epoch 2 the warm-up, LinearLR (param_scheduler.0) ends' in said

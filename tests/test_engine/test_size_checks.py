@@ -4,6 +4,7 @@ import pytest
 from mmengine.config import Config
 
 from mmvtr.engine.checks.set_checks import SMALL, check_sizes
+from mmvtr.errors import UserError
 
 
 class Set:
@@ -31,7 +32,7 @@ def said(train=ENOUGH, val=ENOUGH, batch=4, save_best='retrieval/rsum'):
     'train, words', [(Set(1), '1 video and 1 text'), (Set(5), '1 video and 5 texts')]
 )
 def test_one_video_is_refused(train, words):
-    with pytest.raises(SystemExit, match=f'^error: train_dataloader.dataset of .* has {words}: '):
+    with pytest.raises(UserError, match=f'^train_dataloader.dataset of .* has {words}: '):
         said(train=train)
     assert said(train=Set(1, 1)) == []
 

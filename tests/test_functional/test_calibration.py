@@ -195,6 +195,7 @@ def test_bounds_of_many_pairs_are_those_of_all(method, monkeypatch):
         assert (one - other).abs().max() < 0.15 * width
 
 
+@pytest.mark.nightly
 def test_the_bootstrap_of_a_large_bank_is_quick():
     scores, matches = planted(1000, 1000, 0)
     start = time.process_time()

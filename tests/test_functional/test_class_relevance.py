@@ -124,6 +124,7 @@ def test_golden(shared):
     np.testing.assert_allclose(class_relevance(*sides).T, golden['rel'], atol=1e-6)
 
 
+@pytest.mark.nightly
 def test_the_size_of_epic(shared):
     """Shares of the official matrix; below 10 s and 2 GB."""
     folder = shared / 'data/EPIC100/retrieval_annotations'

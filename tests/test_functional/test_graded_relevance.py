@@ -168,6 +168,7 @@ def assert_same(found, expected):
     np.testing.assert_allclose(float(found), float(expected), atol=1e-5)
 
 
+@pytest.mark.nightly
 def test_random_scores_on_the_real_matrix(shared):
     """Chance of EPIC-KITCHENS-100's test set is 10.95 / 10.80 nDCG and 5.58 / 5.68 mAP."""
     relevance = epic_relevance(shared / 'data/EPIC100/retrieval_annotations')

@@ -254,6 +254,7 @@ def test_no_tile_outlives_the_next_but_one():
     assert len(alive) == 251 and most <= 3
 
 
+@pytest.mark.nightly
 def test_memory_does_not_grow_with_the_tiles(tmp_path):
     """Of 25 tiles of 16 MiB: a vector kept of each used to hold the room of the whole tile."""
     sizes = ('--queries', 1024, '--gallery', 100_000, '--dim', 4, '--iterations', 0, '--memmap')

@@ -20,6 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 import children  # noqa: F401 - the server that forks the processes has imported all
 from mmvtr.engine.checks.set_checks import check_banks
 from mmvtr.engine.hooks.basic import MomentumHook
+from mmvtr.errors import UserError
 from mmvtr.models.bank import MemoryBank
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.objectives import KLToUnit
@@ -495,7 +496,7 @@ def test_a_bank_longer_than_the_data_is_refused():
     loader = SimpleNamespace(dataset=range(5))
     check_banks(SimpleNamespace(model=make(bank_size=5), train_dataloader=loader))
     check_banks(SimpleNamespace(model=nn.Linear(2, 2)))
-    with pytest.raises(SystemExit, match='bank of 6 keys is longer .* 5 items: .* at most 5'):
+    with pytest.raises(UserError, match='bank of 6 keys is longer .* 5 items: .* at most 5'):
         check_banks(SimpleNamespace(model=make(bank_size=6), train_dataloader=loader))
 
 

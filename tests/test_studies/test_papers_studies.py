@@ -7,6 +7,7 @@ import pytest
 from mmvtr.cli.values import Written, read
 from mmvtr.engine.before import words_of
 from mmvtr.engine.rows import Row
+from mmvtr.errors import UserError
 from mmvtr.studies.reading import check_study, read_study, reads_results, study_names
 from mmvtr.studies.running import Plan, commands, kept, shared_out
 from mmvtr.studies.tables import table
@@ -76,7 +77,7 @@ def test_metrics_that_no_row_reports(name, key, wrong, near):
     names = {row.name for row in rows} | {one for row in rows for one in row.of}
     few = tuple(row for row in study.rows if row.name in names)
     check_study(study._replace(metrics={key: heading}, rows=few))
-    with pytest.raises(SystemExit) as raised:
+    with pytest.raises(UserError) as raised:
         check_study(study._replace(metrics={wrong: heading}, rows=few))
     assert f'{wrong}' in str(raised.value) and near in str(raised.value)
     assert len(str(raised.value)) < 900
@@ -84,7 +85,7 @@ def test_metrics_that_no_row_reports(name, key, wrong, near):
 
 def test_an_option_that_one_row_has_no_place_for():
     study = read_study('arl_tab5', options={'model.supervision.warmup_epochs': 3})
-    with pytest.raises(SystemExit, match='a: none'):
+    with pytest.raises(UserError, match='a: none'):
         check_study(study)
     check_study(study, [row for row in study.rows if row.name != 'a: none'])  # it is not wanted
 

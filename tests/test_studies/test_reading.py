@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from mmvtr.engine.rows import Row, reads
+from mmvtr.errors import UserError
 from mmvtr.studies.reading import check_study, needed_by, read_study, rows_of_seed
 
 SMALL = """
@@ -115,7 +116,7 @@ def test_typos_of_wanted_rows_alone(study, typo):
     found = study(
         "'tau .05': dict(options={'model.temperature.init'", f"'tau .05': dict(options={{'{typo}'"
     )
-    with pytest.raises(SystemExit, match=typo.rpartition('.')[0]):
+    with pytest.raises(UserError, match=typo.rpartition('.')[0]):
         check_study(found)
     check_study(found, needed_by(found, ['whole']))
 

@@ -16,6 +16,7 @@ from mmengine.runner import EpochBasedTrainLoop
 
 from children import ROOT, tool_file
 from mmvtr.engine.rows import Row
+from mmvtr.errors import UserError
 from mmvtr.evaluation.results import Results
 from mmvtr.evaluation.seeds import of_seeds_and_queries
 from mmvtr.studies.reading import read_study
@@ -171,6 +172,7 @@ def note_devices():
     EpochBasedTrainLoop.run = noted
 
 
+@pytest.mark.nightly
 def test_side_by_side_on_devices(folder):
     code, printed = study(
         folder, '--devices', '4', '7', '--only', 'taught', 'plain', before=note_devices
@@ -261,7 +263,7 @@ def test_missing_data_of_rows_that_read_no_other_are_said_at_once(tmp_path, monk
     sizes = ('num_train', 'num_val', 'num_test')
     options = {f'{x}_dataloader.dataset.{n}': 8 for x in ('train', 'val', 'test') for n in sizes}
     row = Row('a', 'c2v_planted_features', Path('a'), options)
-    with pytest.raises(SystemExit, match='planted_features.py clips'):
+    with pytest.raises(UserError, match='planted_features.py clips'):
         check_data([row])
     check_data([row._replace(options={**options, 'load_from': '{b}/best.pth'})])
     check_data([row._replace(of=('b', 'c')), row._replace(run=('a',), config='')])

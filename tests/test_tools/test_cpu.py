@@ -18,6 +18,7 @@ def rows(monkeypatch):
     return importlib.import_module
 
 
+@pytest.mark.nightly
 def test_the_whole_tool(rows, tmp_path, monkeypatch):
     argv = ['cpu.py', '--quick', '--repeats', '1', '--out', str(tmp_path), '--only']
     argv += ['arrays', 'large', 'queries', 'steps', 'media', 'evaluation', 'stores']

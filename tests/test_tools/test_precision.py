@@ -9,6 +9,7 @@ from mmengine.config import Config
 
 from children import tool_file
 from mmvtr.engine.training import use_amp
+from mmvtr.errors import UserError
 
 
 def config(**wrapper):
@@ -51,7 +52,7 @@ def test_each_wrapper_in_each_precision(wrapper, monkeypatch):
 
 def test_float16_without_a_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, 'is_available', lambda: False)
-    with pytest.raises(SystemExit, match='fp16 trains with loss scaling, which needs a GPU.*bf16'):
+    with pytest.raises(UserError, match='fp16 trains with loss scaling, which needs a GPU.*bf16'):
         use_amp(config(), 'fp16')
-    with pytest.raises(SystemExit, match="optim_wrapper.type='OptimWrapperDict'"):
+    with pytest.raises(UserError, match="optim_wrapper.type='OptimWrapperDict'"):
         use_amp(config(type='OptimWrapperDict'), 'bf16')

@@ -11,6 +11,7 @@ import pytest
 
 from children import ROOT, free_port, in_child, run_tool
 from mmvtr.engine import against, before
+from mmvtr.errors import AlreadyReported, UserError
 from mmvtr.evaluation.results import Results, write_results
 from mmvtr.storage.weights import read_checkpoint
 from mmvtr.utils import load_config
@@ -86,7 +87,7 @@ def test_what_both_report_is_compared(tmp_path):
 
 
 def test_a_training_without_results(tmp_path):
-    with pytest.raises(SystemExit, match='written no test results'):
+    with pytest.raises(UserError, match='written no test results'):
         against.results_of(tmp_path)
 
 
@@ -193,6 +194,6 @@ def test_two_processes_each(tmp_path, write_video):
 
 
 def test_a_baseline_that_fails_ends_the_training(tmp_path):
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(AlreadyReported) as ended:
         before.Start().call(str(tmp_path / 'none.py'))
-    assert ended.value.code == subprocess.run([sys.executable, tmp_path / 'none.py']).returncode
+    assert ended.value.status == subprocess.run([sys.executable, tmp_path / 'none.py']).returncode

@@ -22,6 +22,7 @@ from mmvtr.engine.checks.arguments import arguments_of
 from mmvtr.engine.checks.expert_checks import expert_faults
 from mmvtr.engine.checks.key_checks import hook_faults, key_faults
 from mmvtr.engine.checks.mmengine_parts import part_faults, scope_faults
+from mmvtr.errors import UserError
 from mmvtr.registry import (
     DATA_SAMPLERS,
     DATASETS,
@@ -97,7 +98,7 @@ def check_config(cfg: Config, options: Iterable[str] = (), *, training: bool = T
         training: whether the config is used for training.
 
     Raises:
-        SystemExit: names the first faults by their full keys, with the nearest valid name.
+        UserError: names the first faults by their full keys, with the nearest valid name.
     """
     registry.init_default_scope(cfg.get('default_scope') or 'mmengine')
     faults = [*scope_faults(cfg)] or [  # without the scope no name would be found
@@ -108,9 +109,9 @@ def check_config(cfg: Config, options: Iterable[str] = (), *, training: bool = T
         *part_faults(cfg, training=training),
     ]
     if faults:
-        shown = '\n'.join(f'error: {cfg.filename}: {fault}' for fault in faults[:5])
+        shown = '\nerror: '.join(f'{cfg.filename}: {fault}' for fault in faults[:5])
         more = f'\n... and {len(faults) - 5} more' if len(faults) > 5 else ''
-        raise SystemExit(shown + more)
+        raise UserError(shown + more)
 
 
 class UnknownPart(ValueError):

@@ -17,6 +17,7 @@ from mmvtr.cli.hints import nearest
 from mmvtr.engine.loops.checkpoint import random_states, set_random_states
 from mmvtr.engine.loops.evaluation import bare, encode_batch, to_device
 from mmvtr.engine.loops.evaluation_loop import RetrievalLoop, lengths
+from mmvtr.errors import UserError
 from mmvtr.evaluation import Metric, evaluate
 from mmvtr.evaluation.metric import metrics_of, reads_scores_alone
 from mmvtr.registry import HOOKS
@@ -36,7 +37,7 @@ def check_metrics(runner: Runner) -> None:
     each set are passed through the model; random states are restored.
 
     Raises:
-        SystemExit: a metric or hook reads what neither dataset nor model provides, or nothing
+        UserError: a metric or hook reads what neither dataset nor model provides, or nothing
             reports ``save_best``.
     """
     for split, loop in (('val', runner.val_loop), ('test', runner.test_loop)):
@@ -46,7 +47,8 @@ def check_metrics(runner: Runner) -> None:
             if split == 'val':
                 faults += _choice(runner, loop)
             if faults:
-                raise SystemExit('\n'.join(f'error: {split}_evaluator: {f}' for f in faults[:5]))
+                shown = '\nerror: '.join(f'{split}_evaluator: {fault}' for fault in faults[:5])
+                raise UserError(shown)
 
 
 def _choice(runner: Runner, loop: RetrievalLoop) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any
 from mmengine.config import Config
 from mmengine.dist import get_world_size
 
+from mmvtr.errors import UserError
 from mmvtr.registry import bare_name
 
 
@@ -24,7 +25,7 @@ def check_joint_batch(cfg: Config) -> None:
     created.
 
     Raises:
-        SystemExit: the batches differ and the learning rate is not scaled; states both numbers and
+        UserError: the batches differ and the learning rate is not scaled; states both numbers and
             how to set either.
     """
     rule = cfg.get('auto_scale_lr') or {}
@@ -39,8 +40,8 @@ def check_joint_batch(cfg: Config) -> None:
     steps = f' x accumulative_counts {counts}' if counts > 1 else ''
     share, rest = divmod(base, world * counts)
     same = f'  train_dataloader.batch_size={share}   ({base} items, as the schedule wants)\n'
-    raise SystemExit(
-        f'error: {processes} x train_dataloader.batch_size {own}{steps} = {batch} items a step, '
+    raise UserError(
+        f'{processes} x train_dataloader.batch_size {own}{steps} = {batch} items a step, '
         f'but the learning rate of {cfg.filename} is for {base}. Set one of\n'
         + same
         * (rest == 0)
@@ -54,11 +55,11 @@ def check_warmup(cfg: Config) -> None:
     """Raise if a scheduler begins at the end of the training because the warm-up is as long.
 
     Raises:
-        SystemExit: a scheduler does, see :func:`warmup_fault`.
+        UserError: a scheduler does, see :func:`warmup_fault`.
     """
     fault = warmup_fault(cfg)
     if fault:
-        raise SystemExit(f'error: {cfg.filename}: {fault}')
+        raise UserError(f'{cfg.filename}: {fault}')
 
 
 def warmup_fault(cfg: Config) -> str:

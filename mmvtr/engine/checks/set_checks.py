@@ -12,6 +12,7 @@ from torch.utils.data import Dataset
 from mmvtr.datasets.records import ids_hash
 from mmvtr.engine.loops.evaluation import bare
 from mmvtr.engine.loops.facts import trainings_of
+from mmvtr.errors import UserError
 from mmvtr.models.supervisions.cross_fitted import CrossFittedTeachers
 from mmvtr.storage.weights import read_checkpoint
 
@@ -33,13 +34,13 @@ def check_sizes(cfg: Config, datasets: Mapping[str, Dataset]) -> list[str]:
         Lines to log about what makes sense only in a trial: a batch of one pair, a small val set.
 
     Raises:
-        SystemExit: fewer than two videos to train on.
+        UserError: fewer than two videos to train on.
     """
     sizes = {name: size_of(dataset) for name, dataset in datasets.items()}
     train, val = sizes.get('train_dataloader'), sizes.get('val_dataloader')
     if train is not None and train[0] < 2:
-        raise SystemExit(
-            f'error: train_dataloader.dataset of {cfg.filename} has {in_words(train)}: '
+        raise UserError(
+            f'train_dataloader.dataset of {cfg.filename} has {in_words(train)}: '
             'training needs at least two videos, as each is a negative of the other'
         )
     return [*_batch(cfg), *(_choice(cfg, val) if val is not None else ())]
@@ -91,7 +92,7 @@ def check_halves(runner: Runner) -> None:
     that half.  A checkpoint without it (from a custom loop, or converted) causes a warning.
 
     Raises:
-        SystemExit: it was trained on other items, or the training set has no halves.
+        UserError: it was trained on other items, or the training set has no halves.
         FileNotFoundError, RuntimeError, ValueError: errors of a checkpoint, see
             :func:`~mmvtr.storage.weights.read_checkpoint` and :func:`.trainings_of`.
     """
@@ -101,8 +102,8 @@ def check_halves(runner: Runner) -> None:
     dataset = runner.train_dataloader.dataset
     sides = [getattr(dataset, name, None) for name in ('videos', 'texts')]
     if None in sides or not all('half' in record for records in sides for record in records):
-        raise SystemExit(
-            'error: CrossFittedTeachers need the halves of the training set: '
+        raise UserError(
+            'CrossFittedTeachers need the halves of the training set: '
             '--cfg-options train_dataloader.dataset.records.half.type=Halves'
         )
     halves = [[[r for r in records if r['half'] == k] for records in sides] for k in (0, 1)]
@@ -117,8 +118,8 @@ def check_halves(runner: Runner) -> None:
             elif training.ids != hashes[k]:
                 ids = training.ids
                 which = f', which is half {hashes.index(ids)}' if ids in hashes else ''
-                raise SystemExit(
-                    f'error: model.teacher.halves: {path} was trained on '
+                raise UserError(
+                    f'model.teacher.halves: {path} was trained on '
                     f'{training.items().get("trained on")}{which}, not on '
                     f'half {k} of the training set (ids {hashes[k]}, {len(halves[k][0]):,} '
                     'videos): train it with the same set and records.half.type=Halves '
@@ -132,7 +133,7 @@ def check_banks(runner: Runner) -> None:
     A larger one would hold several keys of one item, from encoders an epoch apart.
 
     Raises:
-        SystemExit: it is; states both sizes, and what to set.
+        UserError: it is; states both sizes, and what to set.
     """
     model = bare(runner.model)
     if not hasattr(model, 'banks'):
@@ -140,8 +141,8 @@ def check_banks(runner: Runner) -> None:
     size = max(bank.size for bank in model.banks.values())
     count = len(runner.train_dataloader.dataset)
     if size > count:
-        raise SystemExit(
-            f'error: a memory bank of {size} keys is longer than an epoch of the training set, '
+        raise UserError(
+            f'a memory bank of {size} keys is longer than an epoch of the training set, '
             f'{count} items: it would hold the same items twice. Set model.bank_size to at most '
             f'{count}, or better to half of it'
         )

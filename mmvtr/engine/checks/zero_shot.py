@@ -14,6 +14,7 @@ from torch import nn
 
 from mmvtr.engine.hooks.score_transforms import TransformHook
 from mmvtr.engine.loops.evaluation import bare
+from mmvtr.errors import UserError
 from mmvtr.models.towers.open_clip_weights import folder_weights
 from mmvtr.open_clip_configs import FOLDER
 from mmvtr.registry import bare_name
@@ -124,14 +125,14 @@ def state_zero_shot(runner: Runner, *, random: bool = False) -> None:
         random: whether a model with random parts may be tested.
 
     Raises:
-        SystemExit: parts of the model are random, and ``random`` is False.
+        UserError: parts of the model are random, and ``random`` is False.
     """
     model = bare(runner.model)
     if not random:
         try:
             refuse_random(model, runner.cfg)
         except ValueError as error:
-            raise SystemExit(f'error: {error}') from error
+            raise UserError(str(error)) from error
     stated = 'weights as the config builds them'
     left = untrained_parts(model, set(pretrained_parts(runner.cfg.model)))
     if left:

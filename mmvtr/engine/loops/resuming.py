@@ -25,6 +25,7 @@ from mmvtr.engine.loops.checkpoint import (
 from mmvtr.engine.loops.facts import trainings_of
 from mmvtr.engine.loops.facts_of_run import rates_of, wrappers_of
 from mmvtr.engine.loops.resume_rules import REFUSED, RESCALED, Change, changes, values_of
+from mmvtr.errors import UserError
 from mmvtr.registry import MODELS
 from mmvtr.storage.weights import read_checkpoint
 
@@ -44,7 +45,7 @@ def resume(cfg: Config, path: str, *, seed: Optional[int] = None) -> None:
 
     Raises:
         FileNotFoundError, RuntimeError, ValueError: no such checkpoint, or a damaged one.
-        SystemExit: one of another seed, or one with weights but without training state.
+        UserError: one of another seed, or one with weights but without training state.
     """
     found = latest_checkpoint(cfg.work_dir) if path == 'auto' else path
     if found is None:
@@ -56,12 +57,12 @@ def resume(cfg: Config, path: str, *, seed: Optional[int] = None) -> None:
     checkpoint = read_checkpoint(found)
     missing = [name for name in _needed(cfg) if not _holds(checkpoint, name)]
     if missing:
-        raise SystemExit(
-            f'error: {found} cannot be resumed: it holds no {", no ".join(missing)}.{_anew(found)}'
+        raise UserError(
+            f'{found} cannot be resumed: it holds no {", no ".join(missing)}.{_anew(found)}'
         )
     trained = checkpoint['meta'].get('seed')
     if seed is not None and trained is not None and seed != trained:
-        raise SystemExit(f'error: {found} was trained with seed {trained}, not {seed}')
+        raise UserError(f'{found} was trained with seed {trained}, not {seed}')
     if trained is not None:
         own = (cfg.get('randomness') or {}).get('seed')
         if seed is None and own not in (None, trained):
@@ -113,7 +114,7 @@ def check_resume(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Pa
         Whether rates and schedule are taken from the config (:meth:`.ToolRunner.resume`).
 
     Raises:
-        SystemExit: it cannot; names the value.
+        UserError: it cannot; names the value.
         ValueError: the checkpoint's values are not a dict.
     """
     _check_optimizer(runner, checkpoint, path)
@@ -124,7 +125,7 @@ def check_resume(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Pa
     found = changes(stored, values_of(runner.cfg.to_dict()))
     why = _refusal(runner, found, checkpoint)
     if why is not None:
-        raise SystemExit(f'error: {path} cannot be resumed: {why}.{_anew(path)}')
+        raise UserError(f'{path} cannot be resumed: {why}.{_anew(path)}')
     for change in found:
         runner.logger.info(f'resumed with another value: {change}')
     return any(change.rule.action == RESCALED for change in found)
@@ -137,7 +138,7 @@ def _check_optimizer(runner: Runner, checkpoint: dict[str, Any], path: Union[str
     ``optim_wrapper.constructor`` or ``paramwise_cfg`` the stored moments no longer fit.
 
     Raises:
-        SystemExit: its parameter groups are not those of ``runner``'s config.
+        UserError: its parameter groups are not those of ``runner``'s config.
     """
     runner.optim_wrapper = runner.build_optim_wrapper(runner.optim_wrapper)
     own, stored = (
@@ -145,16 +146,16 @@ def _check_optimizer(runner: Runner, checkpoint: dict[str, Any], path: Union[str
         for optimizer in (runner.optim_wrapper.state_dict(), checkpoint['optimizer'])
     )
     if own != stored:
-        raise SystemExit(
-            f'error: {path} cannot be resumed: its optimizer has {len(stored)} groups of '
+        raise UserError(
+            f'{path} cannot be resumed: its optimizer has {len(stored)} groups of '
             f'{sum(stored)} parameters, that of this config {len(own)} of {sum(own)} (another '
             f'optim_wrapper.constructor or paramwise_cfg).{_anew(path)}'
         )
     pairs = zip(chain(*checkpoint['meta']['groups']), chain(*groups_in(runner)))
     other = next((f'{now} in the place of {before}' for before, now in pairs if now != before), '')
     if other:
-        raise SystemExit(
-            f'error: {path} cannot be resumed: the groups of its optimizer hold other parameters, '
+        raise UserError(
+            f'{path} cannot be resumed: the groups of its optimizer hold other parameters, '
             f'{other} (another optim_wrapper.constructor or paramwise_cfg).{_anew(path)}'
         )
 
@@ -166,7 +167,7 @@ def _check_order(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Pa
     difference; so are as many other items, or the same ones in another order.
 
     Raises:
-        SystemExit: other numbers of items, of items in a joint batch, or of batches per step.
+        UserError: other numbers of items, of items in a joint batch, or of batches per step.
     """
     meta, own = checkpoint['meta'], data_order(runner)
     trained = meta['order']
@@ -175,8 +176,8 @@ def _check_order(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Pa
             ', '.join(f'{value:g} {name.replace("_", " ")}' for name, value in order.items())
             for order in (trained, own)
         ]
-        raise SystemExit(
-            f'error: {path} cannot be resumed: it was trained with {orders[0]}, this run has '
+        raise UserError(
+            f'{path} cannot be resumed: it was trained with {orders[0]}, this run has '
             f'{orders[1]}, so that the data would come in another order.{_anew(path)}'
         )
     (training,) = trainings_of(checkpoint, path)
@@ -309,7 +310,7 @@ def rebuild_schedule(runner: Runner, options: Sequence[Mapping[str, Any]]) -> st
         A message for the log.
 
     Raises:
-        SystemExit: a schedule of momentum, or one that follows a metric.
+        UserError: a schedule of momentum, or one that follows a metric.
     """
     for group, own in zip(_groups(runner), options):
         for name in [name for name in group if name.startswith('initial_')]:
@@ -339,8 +340,8 @@ def _replay(runner: Runner) -> None:
     listed = [one for own in built.values() for one in own] if isinstance(built, dict) else built
     for one in listed:
         if one.param_name not in SCHEDULED or getattr(one, 'need_val_args', False):
-            raise SystemExit(
-                f'error: {type(one).__name__} of {one.param_name} cannot be brought to step '
+            raise UserError(
+                f'{type(one).__name__} of {one.param_name} cannot be brought to step '
                 f'{runner.iter}: resume with the previous values'
             )
     for wrapper in wrappers_of(runner.optim_wrapper):

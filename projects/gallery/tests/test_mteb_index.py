@@ -121,6 +121,7 @@ def test_what_cannot_be_is_refused():
         index.search(torch.eye(4), 1)
 
 
+@pytest.mark.nightly
 def test_the_page_names_the_retrieval_tasks_of_the_benchmark():
     page = (ROOT / 'projects/gallery/docs/mteb.md').read_text()
     tasks = mteb.get_benchmark('MVEB(text, video, v1)').tasks

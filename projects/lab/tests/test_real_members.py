@@ -44,7 +44,9 @@ def test_members_are_of_the_data_and_the_epochs(parts, tmp_path, monkeypatch):
     def asked(folder, epochs):
         (tmp_path / folder).mkdir(exist_ok=True)
         schedule = run.Schedule(epochs)
-        place = SimpleNamespace(name='mine', text='words', about=dict(vocabulary=3, width=2), schedule=schedule)
+        place = SimpleNamespace(
+            name='mine', text='words', about=dict(vocabulary=3, width=2), schedule=schedule
+        )
         place.folder = tmp_path / folder
         before = len(trained)
         members.member(place, 1e-3, 20)

@@ -215,6 +215,7 @@ def test_published_test_set(published):
     )
 
 
+@pytest.mark.nightly
 def test_published_training_set(train, published, shared):
     """Two numbers of the frame-length paper: 95 clips of mean 177.11, and its first split."""
     assert (len(train.videos), len(train.texts)) == SPLITS['train'][2:]
@@ -232,6 +233,7 @@ def test_published_training_set(train, published, shared):
     assert np.percentile(rate[exact], [1, 99]) == pytest.approx([50, 60], rel=0.05)
 
 
+@pytest.mark.nightly
 def test_published_training_sentences(published):
     dataset = build(published, 'train_sentences')
     assert (len(dataset.videos), len(dataset.texts)) == SPLITS['train_sentences'][2:]

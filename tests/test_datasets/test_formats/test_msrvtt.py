@@ -210,6 +210,7 @@ def test_lengths(mini):
     assert 'duration' not in build(mini, '1kA_test').videos[0]
 
 
+@pytest.mark.nightly
 def test_published_lengths(shared):
     """The frame-length paper's first split, 5,950 clips: those below the mean of test, 5,952."""
     train, test = (

@@ -12,6 +12,7 @@ from children import run_tool
 from mmvtr.datasets import ConcatDataset, Halves, RepeatDataset, collate_retrieval
 from mmvtr.datasets.sampling.environments import half_of
 from mmvtr.engine.checks.set_checks import check_halves
+from mmvtr.errors import UserError
 from mmvtr.models.supervisions.cross_fitted import CrossFittedTeachers
 from mmvtr.storage.weights import read_checkpoint
 from tests.test_datasets.test_video_text import Tiny
@@ -122,15 +123,13 @@ def check(tmp_path):
 def test_each_model_was_trained_on_its_half(check):
     zero, one = tiny(0), tiny(1)
     assert check(tiny(), zero, one) == []
-    with pytest.raises(
-        SystemExit, match=r'0.pth was trained on .*, which is half 1, not on half 0'
-    ):
+    with pytest.raises(UserError, match=r'0.pth was trained on .*, which is half 1, not on half 0'):
         check(tiny(), one, zero)
-    with pytest.raises(SystemExit, match='1.pth was trained on Tiny .*, not on half 1 of'):
+    with pytest.raises(UserError, match='1.pth was trained on Tiny .*, not on half 1 of'):
         check(tiny(), zero, Tiny())
-    with pytest.raises(SystemExit, match='not on half . of .*same seed'):
+    with pytest.raises(UserError, match='not on half . of .*same seed'):
         check(tiny(seed=2), zero, one)
-    with pytest.raises(SystemExit, match='records.half.type=Halves'):
+    with pytest.raises(UserError, match='records.half.type=Halves'):
         check(Tiny(), zero, one)
     (line,) = check(tiny(), zero, None)
     assert '1.pth does not tell what it was trained on' in line
