@@ -107,7 +107,7 @@ def row(name: str) -> str:
             computed[card].append(needs.hours(share, joint, steps, speeds[amp]))
         read.append(reading(cfg, steps * joint, cards)[0])
     cells = [_pair(memory), *map(_pair, computed.values()), _pair(read) if any(read) else '']
-    star = '*' if uncounted(cfg) else ''
+    star = r'\*' if uncounted(cfg) else ''
     checkpoint = _checkpoints(cfg, needs)
     return (
         f'| `{name}`{star} | {"16" if amp else "32"} | {steps // turns:,} | {" | ".join(cells)} '
