@@ -79,7 +79,7 @@ def section(found: Components, results: Iterable[Mapping[str, Any]]) -> str:
     rows = []
     for name, configs in sorted(found.configs.items()):
         having = {paper for config in configs for paper in papers.get(config, ())}
-        said = 'all five' if len(having) == 5 else ', '.join(sorted(having)) or 'none'
+        said = 'all five' if len(having) == 5 else ', '.join(sorted(having))
         trained = ', '.join(f'`{config}`' for config in results.get(name, [])[:2]) or '**none**'
         rows.append(f'| `{name}` | {said} | {len(configs)} | {trained} |')
     done = sum(name in results for name in found.configs)
@@ -96,7 +96,7 @@ HEAD = """
 ## Components
 
 {done} of the {all} registered components that real configs train or test with were rehearsed to
-the end of a schedule. *papers* are those of the five whose tables have a config with it; at most two
+the end of a schedule. *papers*: those of the five whose tables have a config with it. At most two
 rehearsals are named.
 
 | component | papers | configs | rehearsed in |
