@@ -14,7 +14,7 @@ from mmvtr.registry import SCOPE, bare_name
 from mmvtr.utils import config_folder, load_config
 from rehearsal.report import READ
 from simulation.simulated import simulate
-from simulation.simulated_model import NARROW
+from simulation.simulated_model import NARROW, Unknown
 
 
 class Components(NamedTuple):
@@ -46,8 +46,12 @@ def all_components(paths: Iterable[Path]) -> Components:
     everything: set[str] = set()
     for path in paths:
         cfg = load_config(str(path))
+        try:
+            trained = components_of(cfg)
+        except Unknown:  # nothing is trained
+            continue
         everything |= _named(cfg)
-        for name in components_of(cfg):
+        for name in trained:
             found.setdefault(name, []).append(path.stem)
     unused = registered() - everything
     return Components(found, sorted(everything - found.keys()), sorted(unused))
