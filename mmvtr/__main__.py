@@ -35,7 +35,7 @@ def tools() -> dict[str, Path]:
 def overview() -> str:
     """Return one line per tool: its name and the first line of its module docstring."""
     says = {name: ast.get_docstring(ast.parse(path.read_text())) for name, path in tools().items()}
-    lines = [f'  {name:16} {text.partition(chr(10))[0]}' for name, text in says.items()]
+    lines = [f'  {name:16} {(text or "").partition(chr(10))[0]}' for name, text in says.items()]
     return '\n'.join([USAGE, '', *lines])
 
 

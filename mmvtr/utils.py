@@ -13,7 +13,7 @@ from typing import Any, Callable, Optional
 from mmengine import registry
 from mmengine.config import Config
 
-from mmvtr.cli.values import Written, forms, inside, is_known, like, part, read
+from mmvtr.cli.values import Written, forms, full_keys, inside, is_known, like, part, read
 from mmvtr.errors import UserError
 from mmvtr.registry import (  # noqa: F401 - users know them by this module
     forget_pretrained,
@@ -304,8 +304,7 @@ def _unfold(options: dict[str, Any], shortcuts: dict[str, list[str]]) -> dict[st
     """Return the options with each name in ``shortcuts`` replaced by its keys."""
     unfolded: dict[str, Any] = {}
     for name, value in options.items():
-        first, dot, rest = name.partition('.')
-        for key in [f'{key}{dot}{rest}' for key in shortcuts.get(first, [first])]:
+        for key in full_keys(name, shortcuts):
             if key in unfolded:
                 raise OptionError(f'{key} is set twice, by {name} and by itself or another name')
             unfolded[key] = value

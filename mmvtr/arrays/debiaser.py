@@ -40,7 +40,7 @@ from mmvtr.arrays.searching import (
     temperature_of,
 )
 from mmvtr.arrays.shift import DEPTH, LEAST, Shift, figures, shift_of
-from mmvtr.arrays.state import State
+from mmvtr.arrays.state import Absent, State
 from mmvtr.arrays.tokens import SIDES, Tokens, engine_items, engine_queries
 from mmvtr.arrays.topk_probabilities import TopKProbabilities, fit_topk_probabilities
 from mmvtr.functional.similarities.distinct import asked_before
@@ -143,7 +143,8 @@ class Debiaser:
         if videos is None:
             if bank is None:
                 raise ValueError('there is neither a gallery nor a bank')
-            self._state = State(bank=read_bank(bank, None, self.geometry), why=WAITING)
+            bank, after = read_bank(bank, None, self.geometry), self._state.generations.refitted(0)
+            self._state = State(bank=bank, why=WAITING, generations=after)
             return self
         gallery, named = read_items(videos, ids, self.geometry)
         self._fit(State(gallery, named, generations=self._state.generations), bank)
@@ -200,7 +201,7 @@ class Debiaser:
         state = self._state
         if state.fitted is None:
             return torch.zeros(len(further))
-        self._check_additive()
+        self._check_additive(state)
         check_width(further, state.bank.texts.shape[1], 'videos')
         return fitting.further(state.fitted, state.bank, further)
 
@@ -219,6 +220,16 @@ class Debiaser:
         made._state = State(
             bank=bank, fitted=fitted, calibration=made.calibration_, why=made._state.why
         )
+        return made
+
+    def of_no_items(self, bank: Bank, fitted: ItemBiases, why: str) -> Debiaser:
+        """Return a Debiaser of these settings and no items, with a transform fitted elsewhere: for
+        queries, biases of further items, and :meth:`save`."""
+        made, nothing = copy.copy(self), torch.zeros(0)
+        absent = Absent(nothing.new_zeros(0, 2), bank.texts.shape[1])
+        after = self._state.generations.refitted(0)
+        fitted = fitted._replace(items=nothing)
+        made._state = State(bank=bank, fitted=fitted, why=why, generations=after, absent=absent)
         return made
 
     @torch.no_grad()
@@ -406,7 +417,10 @@ class Debiaser:
 
     def asked_before(self, texts: Array) -> str:
         """Return a note if most of the texts, float [Q, D], are in the bank, else ``''``."""
-        return _asked_before(self._state, read_vectors(texts, 'texts', self.geometry).unit())
+        state, queries = self._state, read_vectors(texts, 'texts', self.geometry)
+        if state.bank is not None:
+            check_width(queries, state.bank.texts.shape[1], 'texts')
+        return _asked_before(state, queries.unit())
 
     @torch.no_grad()
     def search(
@@ -500,7 +514,7 @@ class Debiaser:
         """
         one = copy.copy(self)  # of one state
         state = one._with_items()
-        one._check_additive()
+        self._check_additive(state)
         chosen = torch.arange(len(one))[as_rows(rows)]
         biases = one.biases_.cpu()[chosen]
         if state.gallery is None:
@@ -533,8 +547,9 @@ class Debiaser:
     def query(self, texts: Array, *, debiased: bool = True) -> Union[np.ndarray, list[np.ndarray]]:
         """Return texts as float32 [Q, D + 1] for :meth:`as_vectors`; the last entry is 1, or 0 for
         raw scores.  For ``'maxsim'``: Q arrays [L, D + 1], whose last entries sum to 1 or 0."""
-        queries = self._read(texts, self._with_items())
-        self._check_additive()
+        state = self._with_items()
+        queries = self._read(texts, state)
+        self._check_additive(state)
         if self.geometry in SIDES:
             return engine_queries(queries, float(debiased))
         rows = queries.cpu().numpy()
@@ -573,7 +588,7 @@ class Debiaser:
     def _fit(self, state: State, bank: Any) -> None:
         gallery = state.gallery
         bank = None if bank is None else read_bank(bank, gallery.width, self.geometry)
-        chosen = fitting.chosen(self.transform, self.options, bank, gallery, self.seed)
+        chosen = fitting.chosen(self.transform, self.options, bank, gallery.width, self.seed)
         fitted, why = fitting.fit_bank(chosen, bank, gallery)
         if state.calibration is not None:
             why += '; the calibration of the former biases is gone'
@@ -664,13 +679,14 @@ class Debiaser:
         check_width(queries, state.width, 'texts')
         return queries.unit()
 
-    def _check_additive(self) -> None:
+    def _check_additive(self, state: State) -> None:
         if self.geometry in SIDES and SIDES[self.geometry] != 'words':
             raise ValueError(f"no search engine ranks by {self.geometry!r}, only by 'maxsim'")
-        if not self.additive_:
+        fitted = state.fitted
+        if fitted is not None and TRANSFORMS[fitted.transform].form != 'additive':
             raise ValueError(
-                f'{self.transform_} does not add one number per item, so one more dimension cannot '
-                'hold it: search with the Debiaser itself, or fit another transform'
+                f'{fitted.transform} does not add one number per item, so one more dimension '
+                'cannot hold it: search with the Debiaser itself, or fit another transform'
             )
 
 

@@ -12,7 +12,7 @@ import collections.abc
 import os
 import re
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Mapping, Optional, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Mapping, Optional, Sequence, Union, get_args, get_origin
 
 SEQUENCES = (
     list, tuple, set, frozenset, collections.abc.Sequence, collections.abc.Iterable,
@@ -140,6 +140,23 @@ def part(value: Any, name: str) -> Any:
     if isinstance(value, (list, tuple)):
         return value[int(name)] if name.isdigit() and int(name) < len(value) else None
     return value.get(name) if hasattr(value, 'get') else None
+
+
+def full_keys(option: str, shortcuts: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the keys that an option stands for: those of its shortcut, else itself."""
+    first, dot, rest = option.partition('.')
+    return [f'{key}{dot}{rest}' for key in shortcuts.get(first, [first])]
+
+
+def lacking_part(cfg: Any, option: str) -> Optional[str]:
+    """Return the first key of an option in a part that a config does not have, or None."""
+    for key in full_keys(option, cfg.get('shortcuts') or {}):
+        found: Any = cfg
+        for name in key.split('.')[:-1]:
+            found = None if found is None else part(found, name)
+        if found is None:
+            return key
+    return None
 
 
 def written(value: Any, *, inside: bool = False) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence
 import numpy as np
 
 from mmvtr.engine.against import results_of
+from mmvtr.engine.before import is_finished
 from mmvtr.engine.loops.earlier_runs import best_in
 from mmvtr.engine.loops.facts import differing
 from mmvtr.engine.rows import Row
@@ -66,8 +67,7 @@ def tests_of(study: Study, seeds: Sequence[int], work: Path) -> dict[str, dict[i
 
 def read_test(folder: Path) -> Optional[Test]:
     """Return the newest test in a folder; None before its end."""
-    record = folder / 'command.json'
-    if not record.is_file() or not json.loads(record.read_text())['finished']:
+    if not is_finished(folder):
         return None
     queries = sorted(folder.glob(f'*/{QUERIES}'))
     return Test(results_of(folder), read_queries(queries[-1]) if queries else None)

@@ -153,7 +153,7 @@ def tested_models(args: argparse.Namespace) -> tuple[list[Any], Any]:
         cfg = load_config(config, args.cfg_options, args.work_dir)
         if cfg.get('test_dataloader') is None:
             raise ValueError(f'{config} has no test_dataloader')
-        check_config(cfg, args.cfg_options)
+        check_config(cfg, args.cfg_options, training=False)
         made = study(cfg, checkpoint, split=args.split, random=args.random_weights)
         return made if name is None else made._replace(name=name)
 

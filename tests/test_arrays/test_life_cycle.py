@@ -348,3 +348,11 @@ def test_searches_during_any_change_are_of_one_state(tmp_path):
         x.join()
     assert not wrong and len(seen) > 20
     assert {*seen} <= known
+
+
+def test_a_bank_that_waits_for_its_gallery_starts_no_new_count():
+    one = fitted()
+    known, biases = one.generations_, one.biases_
+    one.fit(None, (ASKED[:40], SEEN[:40])).fit(VIDEOS, ids=IDS, bank=(ASKED[:40], SEEN[:40]))
+    assert not torch.equal(one.biases_, biases) and one.generation_ > max(known)
+    assert [*one.behind(IDS, known).changed] == IDS

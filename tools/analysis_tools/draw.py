@@ -71,11 +71,10 @@ def draw_model(cfg: Config, args: argparse.Namespace) -> None:
     """Test the model like tools/test.py, with a hook that draws."""
     # Import here what takes seconds.
     from mmvtr.engine.checks.config_checks import check_config
-    from mmvtr.engine.testing import runner_of_test
+    from mmvtr.engine.testing import checkpoints_of, runner_of_test
 
-    check_config(cfg, args.cfg_options)
-    checkpoint = args.checkpoint or cfg.get('load_from')
-    weights = [checkpoint] if checkpoint else []
+    check_config(cfg, args.cfg_options, training=False)
+    weights = checkpoints_of(cfg, [args.checkpoint] if args.checkpoint else [])
     runner = runner_of_test(cfg, weights, random=args.random_weights)
     runner.register_hook(make_hook(args))
     runner.test()

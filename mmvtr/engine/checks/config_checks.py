@@ -22,6 +22,7 @@ from mmvtr.engine.checks.arguments import arguments_of
 from mmvtr.engine.checks.expert_checks import expert_faults
 from mmvtr.engine.checks.key_checks import hook_faults, key_faults
 from mmvtr.engine.checks.mmengine_parts import part_faults, scope_faults
+from mmvtr.engine.checks.schedule_checks import check_warmup
 from mmvtr.errors import UserError
 from mmvtr.registry import (
     DATA_SAMPLERS,
@@ -112,6 +113,20 @@ def check_config(cfg: Config, options: Iterable[str] = (), *, training: bool = T
         shown = '\nerror: '.join(f'{cfg.filename}: {fault}' for fault in faults[:5])
         more = f'\n... and {len(faults) - 5} more' if len(faults) > 5 else ''
         raise UserError(shown + more)
+
+
+def check_training(cfg: Config, options: Iterable[str] = ()) -> None:
+    """Check a config of a training by itself, before processes start or a folder is read.
+
+    Args:
+        cfg: the merged config.
+        options: keys of ``--cfg-options``.
+
+    Raises:
+        UserError: names each of the first faults.
+    """
+    check_config(cfg, options)
+    check_warmup(cfg)
 
 
 class UnknownPart(ValueError):

@@ -127,7 +127,7 @@ def fuse_config(
     check_fusion(fusion, len(origins))
     hooks = [hook for hook in cfg.get('custom_hooks') or [] if bare_name(hook) not in TRAINING_ONLY]
     for hook in hooks:
-        if hook.get('queries') == 'train_queue':
+        if 'train_queue' in (hook.get('queries'), hook.get('written')):
             raise ValueError(
                 f'{hook["type"]} needs a train queue, which models from different trainings do not '
                 'share: make a bank with tools/export_bank.py, or take the hook out'

@@ -504,6 +504,26 @@ def further_table(rows: Sequence[Row]) -> str:
     return '\n'.join(lines)
 
 
+def large_table(rows: Sequence[Row]) -> str:
+    """InfoNCE on the large and on the small features, and students on the small ones."""
+    large, small = (Table(rows, name, 'minilm') for name in 'KH')
+    lines = _head(['', 'R@1 t2v / v2t', 'rsum, best', 'last', 'seeds'])
+    for table, name, title in (
+        (large, 'infonce', 'InfoNCE on CLIP ViT-B/32'),
+        (small, 'infonce', 'InfoNCE on EfficientNet-Lite0'),
+        (small, 'student', 'its student of three models of its own'),
+        (small, 'student_of_large', 'its student of one model on CLIP'),
+        (small, 'student_of_three_large', 'its student of three models on CLIP'),
+    ):
+        cells = [_firsts(table.figures(name, 'best'))]
+        for when in ('best', 'last'):
+            level = f'{_mean(table.figures(name, when).values(), "rsum"):.1f}'
+            moved = table.change(name, 'rsum', when)
+            cells.append(level if name == 'infonce' else f'{level} ({moved.short})')
+        lines.append(_line(title, *cells, len(table.figures(name, 'best'))))
+    return '\n'.join(lines)
+
+
 def additions_table(rows: Sequence[Row]) -> str:
     """Variants of a student on val: the reference's levels, and changes over it by seed."""
     lines = _head(['', 'rsum on val', 'with a bank', 'seeds'])
@@ -585,7 +605,11 @@ def blocks(rows: Sequence[Row]) -> dict[str, str]:
     found['both'] = both_epochs(tables)
     taught = taught_tables(rows)
     found['recipe'], found['recipe-short'] = recipe_tables(taught), short_recipe(taught)
-    further, added = (read_rows(RESULTS / name) for name in ('further', 'additions'))
+    further, added, large = (
+        read_rows(RESULTS / name) for name in ('further', 'additions', 'large_teacher')
+    )
+    if large:
+        found['recipe-large'] = large_table(large)
     if further:
         found['recipe-further'] = further_table(further)
     if added:
