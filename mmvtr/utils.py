@@ -153,6 +153,8 @@ def load_config(
         raise UserError(f'config {path}: --cfg-options {error}') from error
     except Exception as error:  # configs are code and can raise anything
         said = f'{type(error).__name__}: {error}'
+        if isinstance(error, ImportError) and isinstance(error.__cause__, ImportError):
+            said = f'custom_imports: {error.__cause__.__context__ or error.__cause__}'
         if isinstance(error, SyntaxError) and 'U+FEFF' in said:
             said = (
                 'it, or a base of it, begins with a byte-order mark; save it as UTF-8 without one'

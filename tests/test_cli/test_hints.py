@@ -81,7 +81,7 @@ def test_a_component_of_another_distribution(tmp_path, monkeypatch):
     for kind in ('TheirTower', 'mmvtr.TheirTower'):
         said = unregistered(kind, ['ClipTower'])
         assert said.endswith("theirs.towers has it: custom_imports=dict(imports=['theirs.towers'])")
-    assert 'custom_imports' not in unregistered('TheirTowre', ['ClipTower'])
+    assert 'theirs.towers' not in unregistered('TheirTowre', ['ClipTower'])
 
 
 # -- hints do as they say: run on each kind of input that triggers them ----------------------------
