@@ -89,7 +89,7 @@ def misfit(value: Any, kind: Any) -> str:
         return ''
     whole = not isinstance(value, float) or value.is_integer() or math.isinf(value)
     if isinstance(value, str) or (int in kinds and float not in kinds and not whole):
-        return f'{_expected(kinds)} expected, found {str(value)[:80]!r}'
+        return f'{_expected(kinds)} expected, found {value!r:.80}'
     return ''
 
 

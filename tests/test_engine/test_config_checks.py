@@ -160,7 +160,7 @@ def test_a_name_far_from_all_gets_the_nearest():
 )
 def test_a_value_of_another_type(key, wrong, expected):
     found = refused(key, wrong)
-    assert found.startswith(f'{key}: ') and found.endswith(f'expected, found {str(wrong)!r}')
+    assert found.startswith(f'{key}: ') and found.endswith(f'expected, found {wrong!r}')
     assert expected in found
 
 
