@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader
 
 from mmvtr.cli.hints import nearest, unregistered
 from mmvtr.cli.values import misfit
-from mmvtr.engine.checks.arguments import arguments_of
+from mmvtr.engine.checks.arguments import annotation_of, arguments_of
 from mmvtr.engine.checks.expert_checks import expert_faults
 from mmvtr.engine.checks.key_checks import hook_faults, key_faults
 from mmvtr.engine.checks.mmengine_parts import part_faults, scope_faults
@@ -38,7 +38,6 @@ from mmvtr.registry import (
     bare_name,
 )
 from mmvtr.registry import Registry as OurRegistry
-from mmvtr.utils import annotation_of
 
 #: Keys of dicts that are not components.
 PLAIN = {
