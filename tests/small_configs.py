@@ -178,10 +178,10 @@ def _options_of_the_config(check: Callable[..., None]) -> Callable[..., None]:
     """A study's options are those of the config; the miniature has another pipeline."""
     reading = mmvtr.studies.reading
 
-    def checked(row: Any, cfg: Config) -> None:
+    def checked(row: Any) -> None:
         reader, reading.load_config = reading.load_config, load_config
         try:
-            check(row, cfg)
+            check(row)
         finally:
             reading.load_config = reader
 

@@ -31,16 +31,17 @@ def parse_args() -> argparse.Namespace:
 
 
 def check_training(script: str, words: Sequence[str]) -> None:
-    """Raise SystemExit if a training of ``train.py`` cannot start: its config, its data.
+    """Raise if a training of ``train.py`` cannot start: its config, its data.
 
     What a training of its ``before`` or a baseline reads is checked in their own time.
 
     Raises:
-        SystemExit: names the fault.
+        SystemExit, UserError: names the fault.
     """
     if Path(script).name != 'train.py':
         return
-    from mmvtr.engine import launching, training
+    from mmvtr.engine import launching
+    from mmvtr.engine.checks import config_checks
     from mmvtr.utils import load_config
 
     sys.argv, own = [script, *words], sys.argv
@@ -48,7 +49,7 @@ def check_training(script: str, words: Sequence[str]) -> None:
     args = parsed['parse_args']()
     cfg = load_config(args.config, args.cfg_options, args.work_dir)
     parsed['apply_args'](cfg, args)
-    training.check_training(cfg, args.cfg_options)
+    config_checks.check_training(cfg, args.cfg_options)
     if not cfg.get('before'):
         launching.check_datasets(cfg)
     sys.argv = own

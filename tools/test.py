@@ -63,14 +63,12 @@ def parse_args() -> argparse.Namespace:
 
 def check_args(args: argparse.Namespace, cfg: Config) -> None:
     """Exit with an error if the arguments cannot be tested, before anything slow."""
-    if not args.checkpoints and cfg.get('load_from'):
-        args.checkpoints = [cfg.load_from]
     for path in args.checkpoints:
         if not os.path.isfile(path):
             raise SystemExit(f'error: checkpoint {path} does not exist')
     if args.fusion is not None and len(args.checkpoints) < 2:
         raise SystemExit('error: --fusion is for several checkpoints')
-    if args.random_weights and args.checkpoints:
+    if args.random_weights and (args.checkpoints or cfg.get('load_from')):
         raise SystemExit('error: --random-weights is for a test without a checkpoint')
     if cfg.get('test_dataloader') is None:
         raise SystemExit(f'error: {args.config} has no test_dataloader')
@@ -90,18 +88,16 @@ def main() -> None:
 
     from mmvtr.engine.checks.config_checks import check_config
     from mmvtr.engine.launching import stop_processes
-    from mmvtr.engine.testing import runner_of_test
+    from mmvtr.engine.testing import checkpoints_of, runner_of_test
+    from mmvtr.evaluation.metric import listed_metrics
     from mmvtr.evaluation.results import Results
 
     if args.dump:
-        metrics = cfg.test_evaluator
-        metrics = metrics['metrics'] if 'metrics' in metrics else metrics
-        metrics = metrics if isinstance(metrics, list) else [metrics]
         dumping = dict(type='DumpResults', out_file_path=str(args.dump))
-        cfg.test_evaluator = [*metrics, dumping]
+        cfg.test_evaluator = [*listed_metrics(cfg.get('test_evaluator')), dumping]
     check_config(cfg, args.cfg_options, training=False)
     options = dict(fusion=args.fusion, random=args.random_weights, launcher=args.launcher)
-    runner = runner_of_test(cfg, args.checkpoints, **options)
+    runner = runner_of_test(cfg, checkpoints_of(cfg, args.checkpoints), **options)
     metrics = runner.test()
     if args.out and is_main_process():
         protocol = getattr(runner.test_loop, 'protocol', None)

@@ -100,6 +100,8 @@ def main() -> None:
         from mmvtr.engine.before import train_rows
 
         train_rows(cfg, args, Path(__file__), load_config)
+    elif args.devices:
+        raise SystemExit(f'error: --devices: {args.config} has no trainings that come before it')
     with Ending(cfg.work_dir, sys.argv, launched=args.launcher != 'none') as ending:
         train(cfg, args, ending)
 
@@ -109,13 +111,15 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
     from mmengine.dist import is_main_process
 
     from mmvtr.engine import against, launching, training
+    from mmvtr.engine.checks.config_checks import check_training
 
-    training.check_training(cfg, args.cfg_options)
+    check_training(cfg, args.cfg_options)
     launching.start_processes(cfg, args.launcher)
     is_new = not os.path.exists(cfg.work_dir)
     with launching.claim(cfg.work_dir) as lock:  # before anything in it is read
         ending.release = lock.release
-        seed = args.cfg_options.get('randomness.seed', args.seed)
+        given = args.seed is not None or 'randomness.seed' in args.cfg_options
+        seed = cfg.randomness.seed if given else None
         try:
             runner = training.runner_of_training(cfg, resume=args.resume, seed=seed)
         except MEANT:  # missing data, say: a refused training leaves no folder

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import threading
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Mapping, Optional, Union
+from typing import Any, Callable, Mapping, Optional, Union
 
 import numpy as np
 import torch
@@ -40,7 +41,7 @@ from mmvtr.arrays.searching import (
     temperature_of,
 )
 from mmvtr.arrays.shift import DEPTH, LEAST, Shift, figures, shift_of
-from mmvtr.arrays.state import State
+from mmvtr.arrays.state import Absent, State
 from mmvtr.arrays.tokens import SIDES, Tokens, engine_items, engine_queries
 from mmvtr.arrays.topk_probabilities import TopKProbabilities, fit_topk_probabilities
 from mmvtr.functional.similarities.distinct import asked_before
@@ -60,6 +61,8 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 #: :attr:`Debiaser.why_` of a Debiaser that has a bank and no gallery yet.
 WAITING = 'not fitted: there is no gallery yet'
+#: Held while the state of a Debiaser is replaced, which takes no time.
+_REPLACING = threading.Lock()
 #: What a Debiaser says that was loaded alone.
 ABSENT = 'the vectors of the gallery are not here'
 
@@ -67,7 +70,8 @@ ABSENT = 'the vectors of the gallery are not here'
 class Debiaser:
     """A gallery with the biases that a bank gives its items.
 
-    One thread may change it while others search, export or save: these see it before or after.
+    Threads may search, export and save while others change it: they see it before or after.  Of
+    two changes at once one begins again, from what the other has made.
     ``copy.copy`` makes a second one of the same state, for a change that others are not to see yet.
 
     Args:
@@ -143,11 +147,15 @@ class Debiaser:
         if videos is None:
             if bank is None:
                 raise ValueError('there is neither a gallery nor a bank')
-            self._state = State(bank=read_bank(bank, None, self.geometry), why=WAITING)
-            return self
+            waiting = State(bank=read_bank(bank, None, self.geometry), why=WAITING)
+            return self._change(
+                lambda state: waiting._replace(generations=state.generations.refitted(0))
+            )
         gallery, named = read_items(videos, ids, self.geometry)
-        self._fit(State(gallery, named, generations=self._state.generations), bank)
-        return self
+        given = State(gallery, named)
+        return self._change(
+            lambda state: self._fitted(given._replace(generations=state.generations), bank)
+        )
 
     @torch.no_grad()
     def fit_scores(
@@ -172,9 +180,8 @@ class Debiaser:
         if self.transform == 'auto':
             chosen = choose_by_scores(tiles.shape[0], pairs, seed=self.seed)
         fitted, why = fitting.fit_scores(chosen, tiles, extra_inputs)
-        after = self._state.generations.refitted(0)
-        self._state = State(fitted=fitted, why=why, generations=after)
-        return self
+        found = State(fitted=fitted, why=why)
+        return self._change(lambda state: found._replace(generations=state.generations.refitted(0)))
 
     @arrays_too
     @torch.no_grad()
@@ -200,7 +207,7 @@ class Debiaser:
         state = self._state
         if state.fitted is None:
             return torch.zeros(len(further))
-        self._check_additive()
+        self._check_additive(state)
         check_width(further, state.bank.texts.shape[1], 'videos')
         return fitting.further(state.fitted, state.bank, further)
 
@@ -221,6 +228,16 @@ class Debiaser:
         )
         return made
 
+    def of_no_items(self, bank: Bank, fitted: ItemBiases, why: str) -> Debiaser:
+        """Return a Debiaser of these settings and no items, with a transform fitted elsewhere: for
+        queries, biases of further items, and :meth:`save`."""
+        made, nothing = copy.copy(self), torch.zeros(0)
+        absent = Absent(nothing.new_zeros(0, 2), bank.texts.shape[1])
+        after = self._state.generations.refitted(0)
+        fitted = fitted._replace(items=nothing)
+        made._state = State(bank=bank, fitted=fitted, why=why, generations=after, absent=absent)
+        return made
+
     @torch.no_grad()
     def refit(self, bank: Any) -> Debiaser:
         """Fit all current items to a new bank; return ``self``.
@@ -229,8 +246,7 @@ class Debiaser:
             bank: see :meth:`fit`.  A calibration belongs to the former biases and is dropped,
                 which :attr:`why_` says.
         """
-        self._fit(self._there(), bank)
-        return self
+        return self._change(lambda state: self._fitted(self._there(state), bank))
 
     @torch.no_grad()
     def add(self, videos: Any, *, ids: Any = None) -> Debiaser:
@@ -246,12 +262,15 @@ class Debiaser:
         Raises:
             TypeError, ValueError: see :meth:`fit`; an id that exists already.
         """
-        state = self._with_items()
+        self._with_items()
         further, new = read_items(videos, ids, self.geometry)
-        if (new is None) != (state.ids is None):
-            raise ValueError('ids must be given for all videos or for none')
-        self._state = self._changed(state, None, further, new)
-        return self
+
+        def with_further(state: State) -> State:
+            if (new is None) != (self._with_items(state).ids is None):
+                raise ValueError('ids must be given for all videos or for none')
+            return self._changed(state, None, further, new)
+
+        return self._change(with_further)
 
     @torch.no_grad()
     def remove(self, ids: Any) -> Debiaser:
@@ -263,9 +282,9 @@ class Debiaser:
         Raises:
             TypeError, ValueError: an unknown id, or one that occurs twice; all items.
         """
-        state = self._with_items()
-        self._state = self._changed(state, self._gone(state, ids))
-        return self
+        return self._change(
+            lambda state: self._changed(state, self._gone(self._with_items(state), ids))
+        )
 
     @torch.no_grad()
     def update(self, videos: Any, *, ids: Any = None) -> Debiaser:
@@ -278,10 +297,13 @@ class Debiaser:
         Raises:
             TypeError, ValueError: see :meth:`add` and :meth:`remove`.
         """
-        state = self._with_items()
+        self._with_items()
         further, named = read_items(videos, ids, self.geometry)
-        self._state = self._changed(state, self._gone(state, named), further, named)
-        return self
+        return self._change(
+            lambda state: self._changed(
+                state, self._gone(self._with_items(state), named), further, named
+            )
+        )
 
     def calibrate(self) -> Debiaser:
         """Calibrate P(right) of the places of lists on the bank's own pairs; return ``self``.
@@ -289,15 +311,18 @@ class Debiaser:
         Raises:
             ValueError: a bank without pairs, or with fewer than 50 different ones.
         """
-        state = self._there()
-        found = fit_topk_probabilities(state.bank, state.gallery, state.fitted, seed=self.seed)
-        self.keep(found)
-        return self
+
+        def calibrated(state: State) -> State:
+            of = self._there(state)
+            return state.calibrated(
+                fit_topk_probabilities(of.bank, of.gallery, of.fitted, seed=self.seed)
+            )
+
+        return self._change(calibrated)
 
     def keep(self, calibration: Optional[TopKProbabilities]) -> None:
         """Keep a calibration that was fitted to these biases elsewhere; None = none."""
-        after = self._state.generations.recalibrated(calibration is not None)
-        self._state = self._state._replace(calibration=calibration, generations=after)
+        self._change(lambda state: state.calibrated(calibration))
 
     def rows_of(self, ids: Any) -> Tensor:
         """Return the rows of items in :attr:`biases_`, :attr:`generations_` and
@@ -406,7 +431,10 @@ class Debiaser:
 
     def asked_before(self, texts: Array) -> str:
         """Return a note if most of the texts, float [Q, D], are in the bank, else ``''``."""
-        return _asked_before(self._state, read_vectors(texts, 'texts', self.geometry).unit())
+        state, queries = self._state, read_vectors(texts, 'texts', self.geometry)
+        if state.bank is not None:
+            check_width(queries, state.bank.texts.shape[1], 'texts')
+        return _asked_before(state, queries.unit())
 
     @torch.no_grad()
     def search(
@@ -500,7 +528,7 @@ class Debiaser:
         """
         one = copy.copy(self)  # of one state
         state = one._with_items()
-        one._check_additive()
+        self._check_additive(state)
         chosen = torch.arange(len(one))[as_rows(rows)]
         biases = one.biases_.cpu()[chosen]
         if state.gallery is None:
@@ -533,8 +561,9 @@ class Debiaser:
     def query(self, texts: Array, *, debiased: bool = True) -> Union[np.ndarray, list[np.ndarray]]:
         """Return texts as float32 [Q, D + 1] for :meth:`as_vectors`; the last entry is 1, or 0 for
         raw scores.  For ``'maxsim'``: Q arrays [L, D + 1], whose last entries sum to 1 or 0."""
-        queries = self._read(texts, self._with_items())
-        self._check_additive()
+        state = self._with_items()
+        queries = self._read(texts, state)
+        self._check_additive(state)
         if self.geometry in SIDES:
             return engine_queries(queries, float(debiased))
         rows = queries.cpu().numpy()
@@ -570,16 +599,26 @@ class Debiaser:
 
     # -- shared by the methods above --------------------------------------------------------
 
-    def _fit(self, state: State, bank: Any) -> None:
+    def _change(self, made: Callable[[State], State]) -> Debiaser:
+        """Replace the state by what is made of it: again, if another thread was faster."""
+        while True:
+            before = self._state
+            after = made(before)
+            with _REPLACING:
+                if self._state is before:
+                    self._state = after
+                    return self
+
+    def _fitted(self, state: State, bank: Any) -> State:
         gallery = state.gallery
         bank = None if bank is None else read_bank(bank, gallery.width, self.geometry)
-        chosen = fitting.chosen(self.transform, self.options, bank, gallery, self.seed)
+        chosen = fitting.chosen(self.transform, self.options, bank, gallery.width, self.seed)
         fitted, why = fitting.fit_bank(chosen, bank, gallery)
         if state.calibration is not None:
             why += '; the calibration of the former biases is gone'
         after = state.generations.refitted(len(gallery))
         found = dict(bank=bank, fitted=fitted, why=why, calibration=None, generations=after)
-        self._state = state._replace(**found)
+        return state._replace(**found)
 
     def _changed(
         self,
@@ -632,16 +671,16 @@ class Debiaser:
         gone[state.rows_of(ids)] = True
         return gone
 
-    def _there(self) -> State:
-        """Return the state, with a gallery."""
-        state = self._with_items()
+    def _there(self, state: Optional[State] = None) -> State:
+        """Return the state, that of now by default, with a gallery."""
+        state = self._with_items(state)
         if state.gallery is None:
             raise ValueError(f'{ABSENT}: give it to load(folder, videos)')
         return state
 
-    def _with_items(self) -> State:
-        """Return the state, with items, whose vectors may not be here."""
-        state = self._state
+    def _with_items(self, state: Optional[State] = None) -> State:
+        """Return the state, that of now by default, with items, whose vectors may not be here."""
+        state = self._state if state is None else state
         if state.width is None:
             raise ValueError('this Debiaser has no gallery yet: call fit(videos, bank)')
         return state
@@ -664,13 +703,14 @@ class Debiaser:
         check_width(queries, state.width, 'texts')
         return queries.unit()
 
-    def _check_additive(self) -> None:
+    def _check_additive(self, state: State) -> None:
         if self.geometry in SIDES and SIDES[self.geometry] != 'words':
             raise ValueError(f"no search engine ranks by {self.geometry!r}, only by 'maxsim'")
-        if not self.additive_:
+        fitted = state.fitted
+        if fitted is not None and TRANSFORMS[fitted.transform].form != 'additive':
             raise ValueError(
-                f'{self.transform_} does not add one number per item, so one more dimension cannot '
-                'hold it: search with the Debiaser itself, or fit another transform'
+                f'{fitted.transform} does not add one number per item, so one more dimension '
+                'cannot hold it: search with the Debiaser itself, or fit another transform'
             )
 
 

@@ -18,7 +18,7 @@ def chosen(
     transform: Optional[str],
     options: Mapping[str, Any],
     bank: Optional[Bank],
-    gallery: Vectors,
+    width: int,
     seed: int,
 ) -> Choice:
     """Return the transform to fit, with its options.
@@ -27,7 +27,7 @@ def chosen(
         transform: ``'auto'``, None = raw, or a name of the table.
         options: its options.
         bank: queries seen before; None = no bank.
-        gallery: N items.
+        width: of the gallery's vectors.
         seed: random seed of ``'auto'``.
 
     Raises:
@@ -38,7 +38,7 @@ def chosen(
     if transform == 'auto':
         return choose(bank, seed=seed)
     if bank is None:
-        raise ValueError(f'{transform} needs a bank: queries seen before, [B, {gallery.width}]')
+        raise ValueError(f'{transform} needs a bank: queries seen before, [B, {width}]')
     if TRANSFORMS[transform].reads_items and bank.items is None:
         raise ValueError(f'{transform} reads items seen before: bank=(texts, videos)')
     return Choice(transform, dict(options), f'{transform}: as asked, {bank.said}')
@@ -50,11 +50,16 @@ def fit_bank(
     """Return the biases fitted to a bank (None = raw scores) and the reason."""
     if chosen.transform is None:
         return None, chosen.why
-    tiles = bank_tiles(bank.texts, gallery)
+    tiles, extra = bank_tiles(bank.texts, gallery), _extra_inputs(chosen.transform, bank, gallery)
+    return fit_scores(with_weights(chosen, bank), tiles, extra)
+
+
+def with_weights(chosen: Choice, bank: Bank) -> Choice:
+    """Return a choice with the bank's weights, if its transform takes some and none were given."""
     takes = 'bank_marginals' in TRANSFORMS[chosen.transform].options
     if takes and chosen.options.get('bank_marginals') is None:
         chosen = chosen._replace(options=dict(chosen.options, bank_marginals=bank.weights))
-    return fit_scores(chosen, tiles, _extra_inputs(chosen.transform, bank, gallery))
+    return chosen
 
 
 def fit_scores(

@@ -82,10 +82,11 @@ def mine_negatives(
         return None if judge is None else judge[0][part] @ judge[1].T
 
     rows = max(1, TILE // max(len(g), 1))
-    found = [
-        _mine(q[part] @ g.T, guide_scores(part), own[part], groups, k, skip, margin, relative)
-        for part in (slice(start, start + rows) for start in range(0, len(q), rows))
-    ]
+    with torch.autocast(q.device.type, enabled=False):
+        found = [
+            _mine(q[part] @ g.T, guide_scores(part), own[part], groups, k, skip, margin, relative)
+            for part in (slice(start, start + rows) for start in range(0, len(q), rows))
+        ]
     return torch.cat(found) if found else own.new_empty(0, k)
 
 
@@ -146,9 +147,12 @@ def _positions(positives: Any, queries: int, items: int) -> Tensor:
     if own.dtype == torch.bool:
         if own.shape != (queries, items):
             raise ValueError(f'a mask of positives must be [{queries}, {items}]')
-        most = int(own.sum(1).max()) if own.numel() else 0
-        places = own.byte().argsort(dim=1, descending=True, stable=True)[:, :most]
-        return places.masked_fill(~own.gather(1, places), -1)
+        counts = own.sum(1)
+        rows, columns = own.nonzero(as_tuple=True)
+        places = columns.new_full((queries, int(counts.max()) if own.numel() else 0), -1)
+        first = counts.cumsum(0) - counts
+        places[rows, torch.arange(len(rows), device=rows.device) - first[rows]] = columns
+        return places
     own = own[:, None] if own.ndim == 1 else own
     if own.ndim != 2 or len(own) != queries or own.is_floating_point():
         raise ValueError(f'positives must be whole numbers [Q] or [Q, M], Q = {queries}')

@@ -20,10 +20,11 @@ from torch.nn.functional import pad
 from mmvtr.arrays.inputs import Bank, Vectors, own_products, score_tiles
 from mmvtr.arrays.shift import Asked, Shift
 from mmvtr.functional.similarities.distinct import row_groups
-from mmvtr.functional.similarities.tiles import Tiles, top_of_rows
+from mmvtr.functional.similarities.tiles import side_by_side, top_of_rows
 from mmvtr.functional.transforms.item_biases import ItemBiases, fit_biases
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
 from mmvtr.functional.uncertainty.calibration_fits import platt_line
+from mmvtr.functional.values import check_range
 
 #: Largest numbers of pairs and of their scores that are read, and the fewest pairs calibrated on.
 MOST, SCORES, LEAST = 2000, 2**25, 50
@@ -173,9 +174,7 @@ class TopKProbabilities(NamedTuple):
         Raises:
             ValueError: out of range.
         """
-        for value, name in ((precision, 'precision'), (error, 'error')):
-            if not 0 < value < 1:
-                raise ValueError(f'{name} must lie in (0, 1), not {value}')
+        check_range('(0, 1)', precision=precision, error=error)
         reached = self.shares >= self.levels[:, None]
         counts, wrong = reached.sum(1), (reached & ~self.right).sum(1)
         tested = len(self.shares)
@@ -498,14 +497,16 @@ def _of_part(
     if 'bank_gallery' in reads:
         extra['bank_gallery'] = score_tiles(texts, Vectors.of(seen, bank.geometry))
     if 'item_bank' in reads:
-        extra['item_bank'] = _joined(score_tiles(seen, gallery), score_tiles(seen, further))
+        extra['item_bank'] = side_by_side(
+            score_tiles(seen, gallery), score_tiles(seen, further), 'item_bank'
+        )
     options = dict(fitted.options)
     if 'neighbours' in options and fitted.active is None:  # else a number of items
         options['neighbours'] = min(options['neighbours'], len(texts))
     if options.get('bank_marginals') is not None:
         weights = options['bank_marginals'][asked]
         options['bank_marginals'] = weights / weights.sum()
-    both = _joined(score_tiles(texts, gallery), score_tiles(texts, further))
+    both = side_by_side(score_tiles(texts, gallery), score_tiles(texts, further), 'bank')
     part = fit_biases(fitted.transform, both, extra_inputs=extra, **options)
     biases, active = part.items, part.active
     biases = part.how.of_a_part(biases, len(texts) / len(bank.texts))
@@ -519,25 +520,11 @@ def _of_part(
     return part._replace(items=wide, active=active)
 
 
-def _joined(one: Tiles, other: Tiles) -> Tiles:
-    """Return tiles of the columns of both, side by side."""
-    middle = one.shape[1]
-
-    def columns(part: slice) -> Tensor:
-        left, right = (
-            slice(part.start, min(part.stop, middle)),
-            slice(max(part.start, middle) - middle, part.stop - middle),
-        )
-        parts = [x.columns(y) for x, y in ((one, left), (other, right)) if y.start < y.stop]
-        return torch.cat(parts, dim=1)
-
-    return one._replace(shape=(one.shape[0], middle + other.shape[1]), columns=columns)
-
-
 def _temperature(lists: Sequence[_Lists]) -> float:
     """Return the temperature of the highest likelihood of the right items, by golden section."""
     every = torch.cat([one.every for one in lists])
-    rows = slice(None, None, max(1, every.numel() // SCORES * 8))
+    step = min(every.numel() // SCORES * 8, len(every) // LEAST)  # at least LEAST lists
+    rows = slice(None, None, max(1, step))
     right = torch.cat([one.right for one in lists])[rows]
     some = _Lists(every[rows][right.any(1)], right[right.any(1)])
     known = some.every.isfinite()

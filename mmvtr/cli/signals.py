@@ -13,6 +13,7 @@ import signal
 import tempfile
 import threading
 from contextlib import contextmanager
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Callable, Iterator, Optional, Sequence, Type, Union
@@ -144,8 +145,10 @@ def next_steps(config: str, checkpoint: str, same: Sequence[str], *, searched: b
         config: the config as named on the command line.
         checkpoint: path of the best or the last one.
         same: options for the commands: ``--cfg-options`` and its words.
-        searched: whether the model gives one vector per item, so that a gallery can be built.
+        searched: whether the model gives one vector per item, so that a gallery can be built; its
+            tools are named if they are installed.
     """
+    searched = searched and bool(entry_points(group='mmvtr.commands', name='serve'))
     checkpoint = os.path.relpath(checkpoint)
     pictures, gallery = (str(Path(checkpoint).with_name(n)) for n in ('pictures', 'gallery'))
     model = [config, checkpoint]

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import ast
 import collections.abc
+import math
 import os
 import re
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Mapping, Optional, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Mapping, Optional, Sequence, Union, get_args, get_origin
 
 SEQUENCES = (
     list, tuple, set, frozenset, collections.abc.Sequence, collections.abc.Iterable,
@@ -75,10 +76,27 @@ def read(text: str, kind: Any = Any) -> Any:
                 return reads(text)
             except UNFIT:
                 continue
-    words = [EXPECTED[form] for form in kinds if form in EXPECTED]
-    if float in kinds and int in kinds:
-        words.remove(EXPECTED[int])
-    raise ValueError(f'{" or ".join(words)} expected, got {text[:80]!r}')
+    raise ValueError(f'{_expected(kinds)} expected, got {text[:80]!r}')
+
+
+def misfit(value: Any, kind: Any) -> str:
+    """Return what was expected in place of a config's value; '' if it fits, or that is not known.
+
+    A string does not fit where only numbers, True and False do, and a fraction is no integer.
+    """
+    kinds = forms(kind)
+    if not {NoneType} < kinds.keys() | {NoneType} <= {NoneType, bool, int, float}:
+        return ''
+    whole = not isinstance(value, float) or value.is_integer() or math.isinf(value)
+    if isinstance(value, str) or (int in kinds and float not in kinds and not whole):
+        return f'{_expected(kinds)} expected, found {value!r:.80}'
+    return ''
+
+
+def _expected(kinds: Mapping[Any, Any]) -> str:
+    """Return what the types of :func:`forms` are called in an error."""
+    both = float in kinds and int in kinds
+    return ' or '.join(EXPECTED[x] for x in kinds if x in EXPECTED and not (both and x is int))
 
 
 def forms(kind: Any) -> dict[Any, Any]:
@@ -140,6 +158,23 @@ def part(value: Any, name: str) -> Any:
     if isinstance(value, (list, tuple)):
         return value[int(name)] if name.isdigit() and int(name) < len(value) else None
     return value.get(name) if hasattr(value, 'get') else None
+
+
+def full_keys(option: str, shortcuts: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the keys that an option stands for: those of its shortcut, else itself."""
+    first, dot, rest = option.partition('.')
+    return [f'{key}{dot}{rest}' for key in shortcuts.get(first, [first])]
+
+
+def lacking_part(cfg: Any, option: str) -> Optional[str]:
+    """Return the first key of an option in a part that a config does not have, or None."""
+    for key in full_keys(option, cfg.get('shortcuts') or {}):
+        found: Any = cfg
+        for name in key.split('.')[:-1]:
+            found = None if found is None else part(found, name)
+        if found is None:
+            return key
+    return None
 
 
 def written(value: Any, *, inside: bool = False) -> str:

@@ -38,8 +38,7 @@ from mmvtr.datasets.record_transforms import RecordTransform, RecordTransforms
 from mmvtr.datasets.records import (
     Records,
     Unit,
-    check_ids,
-    check_texts,
+    check_records,
     class_table,
     environments_of,
     ids_hash,
@@ -61,6 +60,7 @@ from mmvtr.datasets.videos.missing import (
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.datasets.words.cut_texts import CutTexts, count_cut
 from mmvtr.functional.metrics.graded_relevance import class_relevance
+from mmvtr.functional.values import check_one_of
 from mmvtr.registry import TRANSFORMS
 
 Transform = Union[dict, Callable[[dict], dict]]
@@ -136,8 +136,7 @@ class VideoTextDataset(Dataset):
         judgments: Union[dict, PairValues, str, None] = None,
         indices: Union[int, Sequence[int], None] = None,
     ) -> None:
-        units = get_args(EpochUnit)
-        _require(epoch_unit in units, f'epoch_unit must be one of {units}, not {epoch_unit!r}')
+        check_one_of(get_args(EpochUnit), epoch_unit=epoch_unit)
         listed = read_on_broken(on_broken)
         check_missing(missing)
         transforms = RecordTransforms(records)
@@ -150,9 +149,7 @@ class VideoTextDataset(Dataset):
         place = Place(self.origin())
         if not self.videos:
             raise problem(place, 'no video at all')
-        check_ids('video', self.videos, place)
-        check_ids('text', self.texts, place)
-        check_texts(self.texts, len(self.videos), place)
+        check_records(self.videos, self.texts, place)
         self._transform(transforms, whole_set=True)
         self.indices, self.not_chosen = indices, frozenset[str]()
         if indices is not None:
@@ -183,10 +180,11 @@ class VideoTextDataset(Dataset):
         self.cut_texts: Optional[CutTexts] = count_cut(self.text_pipeline.transforms, self.texts)
         if self.cut_texts is not None:
             MMLogger.get_current_instance().warning(f'{self.origin()}: {self.cut_texts}.')
-        if isinstance(judgments, str):
-            fits = judgments in KNOWN
-            _require(fits, f'judgments must be a reader or one of {KNOWN}, not {shown(judgments)}')
-        elif judgments is not None:
+        if isinstance(judgments, str) and judgments not in KNOWN:
+            raise ValueError(
+                f'judgments must be a reader or one of {KNOWN}, not {shown(judgments)}'
+            )
+        if not isinstance(judgments, str) and judgments is not None:
             judgments = Judgments.of(judgments)
         self._judgments: Union[Judgments, str, None] = judgments
 
@@ -202,7 +200,7 @@ class VideoTextDataset(Dataset):
             records: ``dict(verb=[3], noun=[2, 13])``) and ``actions`` ((verb, noun) classes).
             Texts of an oracle also ``true_videos`` (positions of all videos for which they hold).
         """
-        raise NotImplementedError
+        raise NotImplementedError(f'{type(self).__name__} must define load_annotations()')
 
     def origin(self) -> str:
         """Return class, split and files of the dataset, for error messages."""
@@ -399,7 +397,7 @@ class VideoTextDataset(Dataset):
 
     def view(self, kind: Literal['video', 'text']) -> Dataset:
         """Return a dataset of all videos, or of all texts, alone, for evaluation."""
-        _require(kind in ('video', 'text'), f"view: 'video' or 'text', not {kind!r}")
+        check_one_of(('video', 'text'), view=kind)
         return _View(self, kind)
 
 
@@ -438,8 +436,3 @@ def _checked(steps: Sequence[Callable], records: Records) -> Compose:
         if hasattr(step, 'check'):
             step.check(records)
     return Compose(list(steps))
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise ValueError(message)

@@ -21,7 +21,7 @@ from mmvtr.cli import cfg_words
 from mmvtr.cli.signals import check_writable
 from mmvtr.engine import launching
 from mmvtr.engine.before import Load, divided, train_row
-from mmvtr.engine.checks.config_checks import check_config
+from mmvtr.engine.checks.config_checks import check_training
 from mmvtr.engine.loops.facts import differing
 from mmvtr.engine.loops.facts_of_run import name_of_set
 from mmvtr.engine.rows import Row
@@ -53,8 +53,8 @@ def train_baseline(cfg: Config, args: argparse.Namespace, tool: Path, load: Load
     base = load(args.against, shared)
     if any(one.get('test_dataloader') is None for one in (cfg, base)):
         raise UserError('--against compares two tests: both configs need test_dataloader')
-    check_config(cfg, args.cfg_options)  # check before the baseline takes its time
-    check_config(base, shared)
+    check_training(cfg, args.cfg_options)  # check before the baseline takes its time
+    check_training(base, shared)
     check_writable(cfg.work_dir)
     refuse_other_set(cfg, base, names_of(args))
     row = Row('baseline', args.against, Path(cfg.work_dir) / 'baseline', shared)

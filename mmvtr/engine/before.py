@@ -26,8 +26,8 @@ from mmengine.config import Config
 
 from mmvtr.cli import cfg_words
 from mmvtr.cli.signals import check_writable
-from mmvtr.cli.values import part, written
-from mmvtr.engine.checks.config_checks import check_config
+from mmvtr.cli.values import lacking_part, written
+from mmvtr.engine.checks.config_checks import check_config, check_training
 from mmvtr.engine.loops.checkpoint import latest_checkpoint
 from mmvtr.engine.loops.earlier_runs import best_in
 from mmvtr.engine.rows import Row, reads, rows_of
@@ -105,10 +105,10 @@ def train_rows(cfg: Config, args: argparse.Namespace, tool: Path, load: Load) ->
             '--devices makes rows of before side by side, a process each; a launcher gives '
             'all processes to one row after the other'
         )
-    check_config(cfg, args.cfg_options)  # before anything takes time
+    check_training(cfg, args.cfg_options)  # before anything takes time
     for row in rows:
         if not row.run:
-            check_config(load(row.config, row.options, str(row.folder)), row.options)
+            check_training(load(row.config, row.options, str(row.folder)), row.options)
     check_writable(cfg.work_dir)
     seed = cfg.get('randomness', {}).get('seed') or 0
     alone = len(args.devices or ()) < 2
@@ -165,8 +165,10 @@ def make_row(
             export(row, tool, start)
         return
     with unfinished(row.folder, dict(command=row.run), said, row.run[0]) as todo:
-        if todo:
+        if todo and rank_of_launch() == 0:
             start.call(*command_words(row))
+    while not is_finished(row.folder):  # the first process of a launcher runs it
+        time.sleep(1)
 
 
 def command_words(row: Row) -> list[str]:
@@ -249,6 +251,12 @@ def unfinished(
     yield True
     if first:
         write_text(record, json.dumps(dict(made, finished=True)) + '\n')
+
+
+def is_finished(folder: Path) -> bool:
+    """Return whether what a folder's record names was made to its end."""
+    record = folder / RECORD
+    return record.is_file() and json.loads(record.read_text())['finished']
 
 
 def _other(known: Mapping[str, Any], made: Mapping[str, Any]) -> str:
@@ -337,16 +345,10 @@ def divided(
 
 def _has(plain: Config, option: str, value: Any, load: Callable[..., Config]) -> bool:
     """Return whether an option's part exists in the config and something in it reads the option."""
-    shortcuts = plain.get('shortcuts') or {}
-    first = option.partition('.')[0]
-    for key in [option.replace(first, full, 1) for full in shortcuts.get(first, [first])]:
-        found: Any = plain
-        for step in key.split('.')[:-1]:
-            found = None if found is None else part(found, step)
-        if found is None:
-            return False
+    if lacking_part(plain, option) is not None:
+        return False
     try:
-        check_config(load({option: value}), [option])
+        check_config(load({option: value}), [option], training=False)
     except UserError:
         return False
     return True

@@ -112,7 +112,13 @@ def name_folders(cfg: Any) -> None:
 
 
 def check_row(
-    where: str, name: str, row: Any, keys: Sequence[str] = KEYS, *, default: bool = False
+    where: str,
+    name: str,
+    row: Any,
+    keys: Sequence[str] = KEYS,
+    *,
+    default: bool = False,
+    variable: bool = True,
 ) -> None:
     """Raise ValueError unless a dict is a row.
 
@@ -122,12 +128,13 @@ def check_row(
         row: the dict.
         keys: keys that it may have.
         default: whether there is a config for a row that names none.
+        variable: whether its name must be one that can stand in braces.
 
     Raises:
         ValueError: names the row, the key and what was expected.
     """
-    if where == 'before.' and not re.fullmatch(r'[A-Za-z_]\w*', name):
-        raise ValueError(f'before: a row is named like a variable, not {name[:60]!r}')
+    if variable and not re.fullmatch(r'[A-Za-z_]\w*', name):
+        raise ValueError(f'{where.rstrip(".")}: a row is named like a variable, not {name[:60]!r}')
     where = f'{where}{name[:60]}'
     what = {'config', 'run'} & row.keys() if isinstance(row, Mapping) else ()
     if len(what) != 1 and not (default and isinstance(row, Mapping) and not what):

@@ -9,13 +9,30 @@ from mmengine.config import Config
 from mmvtr.engine import launching
 from mmvtr.engine.checks.zero_shot import admit_random, state_zero_shot
 from mmvtr.engine.hooks.members import fuse_config, read_fusion
-from mmvtr.engine.loops.checkpoint import read_matching
+from mmvtr.engine.loops.checkpoint import local_file, read_matching
 from mmvtr.engine.loops.evaluation import bare
 from mmvtr.engine.loops.facts import Choice, Training, choice_of, trainings_of
 from mmvtr.engine.loops.facts_of_run import state_choice, state_trainings
 from mmvtr.engine.runner import ToolTestRunner
+from mmvtr.errors import UserError
 from mmvtr.registry import forget_pretrained
 from mmvtr.storage.weights import read_checkpoint
+
+
+def checkpoints_of(cfg: Config, given: Sequence[str]) -> list[str]:
+    """Return the checkpoints to test: those that are given, else the config's ``load_from``.
+
+    Raises:
+        UserError: ``load_from_prefixes`` takes a part of it, which cannot be tested.
+    """
+    if given or cfg.get('load_from') is None:
+        return list(given)
+    if cfg.get('load_from_prefixes'):
+        raise UserError(
+            f'{cfg.filename} starts from a part of {cfg.load_from} (load_from_prefixes): give the '
+            'CHECKPOINT of its training'
+        )
+    return [local_file(cfg.load_from)]
 
 
 def runner_of_test(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
-from typing import Any, Iterable, Optional, Sequence, Union
+from typing import Any, Optional, Sequence, Union
 
 import torch
 from mmengine.config import Config
@@ -13,9 +13,8 @@ from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
 from mmvtr.engine import launching
-from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.checks.metric_checks import check_metrics
-from mmvtr.engine.checks.schedule_checks import check_joint_batch, check_warmup, linear_rule
+from mmvtr.engine.checks.schedule_checks import check_joint_batch, linear_rule
 from mmvtr.engine.checks.set_checks import check_banks, check_halves, check_sizes
 from mmvtr.engine.loops import resuming
 from mmvtr.engine.loops.checkpoint import latest_checkpoint, local_file, read_matching
@@ -24,6 +23,7 @@ from mmvtr.engine.loops.facts import choice_of, trainings_of
 from mmvtr.engine.loops.facts_of_run import state_choice, state_trainings
 from mmvtr.engine.runner import ToolRunner
 from mmvtr.errors import UserError
+from mmvtr.evaluation.metric import listed_metrics
 from mmvtr.registry import bare_name
 from mmvtr.storage.weights import check_weights, read_checkpoint, unwrapped
 
@@ -38,17 +38,21 @@ def choose_on_test(cfg: Config) -> None:
     """Validate on the test set and keep every epoch, so that the best one is the result.
 
     Raises:
-        UserError: the config has no test set.
+        UserError: the config has no test set, or counts its training in steps.
     """
     if cfg.get('test_dataloader') is None:
         raise UserError(f'--best-on-test: {cfg.filename} has no test_dataloader')
+    loop = cfg.get('train_cfg') or {}
+    if bare_name(loop).startswith('Iter') or not loop.get('by_epoch', True):
+        raise UserError(f'--best-on-test: {cfg.filename} counts its training in steps, not epochs')
     for part in ('dataloader', 'evaluator', 'cfg'):
-        cfg[f'val_{part}'] = copy.deepcopy(cfg[f'test_{part}'])
+        cfg[f'val_{part}'] = copy.deepcopy(cfg.get(f'test_{part}'))
     cfg.train_cfg.val_interval = 1
     keep = cfg.default_hooks.checkpoint
     keep.update(interval=1, max_keep_ckpts=-1)
-    metrics = cfg.test_evaluator if isinstance(cfg.test_evaluator, list) else [cfg.test_evaluator]
-    if any(not metric.get('v2t_protocols', True) for metric in metrics):  # text queries only
+    metrics = listed_metrics(cfg.get('test_evaluator'))
+    text_only = any(not metric.get('v2t_protocols', True) for metric in metrics)
+    if text_only and keep.get('save_best') is not None:
         keep.save_best = keep.save_best.replace('retrieval/rsum', 'retrieval/t2v_SumR')
 
 
@@ -80,20 +84,6 @@ def scale_rates(cfg: Config) -> None:
     if cfg.get('auto_scale_lr', {}).get('base_batch_size') is None:
         raise UserError(f'--auto-scale-lr: {cfg.filename} has no auto_scale_lr.base_batch_size')
     cfg.auto_scale_lr.enable = True
-
-
-def check_training(cfg: Config, options: Iterable[str] = ()) -> None:
-    """Check a config by itself, before processes start or a folder is read.
-
-    Args:
-        cfg: the merged config.
-        options: keys of ``--cfg-options``.
-
-    Raises:
-        UserError: names each of the first faults.
-    """
-    check_config(cfg, options)
-    check_warmup(cfg)
 
 
 def runner_of_training(

@@ -15,6 +15,7 @@ from mmvtr.functional.metrics.graded_relevance import (
     graded_values,
     mean_over_queries,
 )
+from mmvtr.functional.values import check_one_of
 from mmvtr.registry import METRICS
 from mmvtr.structures import Directed, Relation
 
@@ -67,8 +68,7 @@ class RelevanceMetric(Metric):
     ) -> None:
         if set(measures) - MEASURES.keys() or not measures:
             raise ValueError(f'measures must be some of {list(MEASURES)}, not {measures}')
-        if without_match not in ('left_out', 'zero'):
-            raise ValueError(f"without_match must be 'left_out' or 'zero', not {without_match!r}")
+        check_one_of(('left_out', 'zero'), without_match=without_match)
         check_depth(k)
         self.measures = tuple(measures)
         self.k = k

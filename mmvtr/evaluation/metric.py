@@ -282,6 +282,17 @@ def samples_of(matrices: Matrices, relation: Relation) -> Iterator[dict[str, Any
         )
 
 
+def listed_metrics(evaluator: Union[None, Listed, Evaluator, Sequence[Listed]]) -> list[Listed]:
+    """Return the metrics of an evaluator as they are given, see :func:`metrics_of`."""
+    if isinstance(evaluator, Evaluator):
+        evaluator = evaluator.metrics
+    if isinstance(evaluator, Mapping) and bare_name(evaluator) in ('Evaluator', ''):
+        evaluator = evaluator['metrics']
+    if isinstance(evaluator, (list, tuple)):
+        return list(evaluator)
+    return [] if evaluator is None else [evaluator]
+
+
 def metrics_of(
     evaluator: Union[Listed, Evaluator, Sequence[Listed]], dataset: Optional[Dataset] = None
 ) -> list[Metric]:
@@ -291,11 +302,7 @@ def metrics_of(
         evaluator: a metric, several, or an ``Evaluator`` of metrics; built or configs.
         dataset: the evaluated dataset.
     """
-    if isinstance(evaluator, Evaluator):
-        evaluator = evaluator.metrics
-    if isinstance(evaluator, Mapping) and bare_name(evaluator) in ('Evaluator', ''):
-        evaluator = evaluator['metrics']
-    listed = evaluator if isinstance(evaluator, (list, tuple)) else [evaluator]
+    listed = listed_metrics(evaluator)
     built = [METRICS.build(one) if isinstance(one, dict) else one for one in listed]
     meta = getattr(dataset, 'metainfo', None)
     return [OfMMEngine(one, meta) if isinstance(one, BaseMetric) else one for one in built]

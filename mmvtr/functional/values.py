@@ -186,14 +186,13 @@ def check_range(interval: str, **given: Any) -> None:
         words = 'be positive' if low == 0 and interval[0] == '(' else f'be at least {low:g}'
         words += ' and finite' if interval[-1] == ')' else ''
     for name, value in given.items():
-        plain = isinstance(value, (Real, Tensor)) and not isinstance(value, bool)
+        value = value.item() if isinstance(value, Tensor) else value
+        plain = isinstance(value, Real) and not isinstance(value, bool)
         number = float(value) if plain else math.nan
         above = low < number if interval[0] == '(' else low <= number
         below = number < high if interval[-1] == ')' else number <= high
         if not (above and below):
-            raise ValueError(
-                f'{name} must {words}, not {number if isinstance(value, Tensor) else value!r}'
-            )
+            raise ValueError(f'{name} must {words}, not {value!r}')
 
 
 def check_shapes(**tensors: Tensor) -> None:

@@ -155,6 +155,11 @@ def of_way(value: Optional[ByDirection], way: str) -> Optional[Tensor]:
     return value.get(way) if isinstance(value, Mapping) else value
 
 
+def slots_of(loss: nn.Module) -> Optional[tuple[str, ...]]:
+    """Return the slots of a target that a loss's own class says it reads; None: maybe any."""
+    return vars(type(loss)).get('slots')
+
+
 def check_readable(target: Target, reader: nn.Module) -> None:
     """Raise ValueError if a loss cannot read soft positives or weights by direction.
 
@@ -164,7 +169,7 @@ def check_readable(target: Target, reader: nn.Module) -> None:
     Raises:
         ValueError: it cannot; names the ``reader``.
     """
-    slots = getattr(reader, 'slots', ())
+    slots = slots_of(reader) if hasattr(reader, 'slots') else ()
     if slots is None:
         return
     if isinstance(target.weights, Mapping) and 'directions' not in slots:
@@ -234,7 +239,7 @@ def check_read(supervision: Optional[nn.Module], losses: Mapping[str, nn.Module]
     for part in getattr(supervision, 'parts', nn.ModuleDict()).values():
         check_read(part, losses)
     slot = getattr(supervision, 'fills', None)
-    read = {name: vars(type(loss)).get('slots') for name, loss in losses.items()}
+    read = {name: slots_of(loss) for name, loss in losses.items()}
     if slot is None or not read or any(slots is None or slot in slots for slots in read.values()):
         return
     reader = READERS.get(slot, 'loss that does')

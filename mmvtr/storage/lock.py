@@ -43,21 +43,18 @@ class FolderLock:
 
     A holder that is known to have ended (its process of this machine is gone, or has another start
     time than in the lock) loses the lock at once; one that is not visible (another machine or
-    container) loses it after ``abandoned`` seconds without a touch. Until then others are rejected.
-    A holder that has lost its lock to another process, e.g. after being suspended, exits at once:
-    its files are complete, and it must not write any more.
+    container) loses it after :data:`ABANDONED` seconds without a touch. Until then others are
+    rejected. A holder that has lost its lock to another process, e.g. after being suspended, exits
+    at once: its files are complete, and it must not write any more.
 
     Args:
         folder: created if missing.
         beat: seconds between two touches.
-        abandoned: seconds without a touch.
     """
 
-    def __init__(
-        self, folder: Union[str, Path], *, beat: float = BEAT, abandoned: float = ABANDONED
-    ) -> None:
+    def __init__(self, folder: Union[str, Path], *, beat: float = BEAT) -> None:
         self.path = Path(folder, NAME)
-        self._beat, self._abandoned = beat, abandoned
+        self._beat = beat
         self._text = ''
         self._owner: Optional[int] = None
         self._folder: Optional[int] = None  # descriptor of the open, locked folder
@@ -129,13 +126,13 @@ class FolderLock:
         if found is None or age is None:
             return None  # just released
         who = 'an unknown process' if holder is None else _name(*holder)
-        if living or (living is None and age < self._abandoned):
+        if living or (living is None and age < ABANDONED):
             advice = ''
             if living is None:
                 advice = (
                     f', touched {age:.0f} s ago. That process cannot be seen from here: if it is '
                     f'gone, delete that file, or wait until nobody has touched it for '
-                    f'{self._abandoned:.0f} s'
+                    f'{ABANDONED:.0f} s'
                 )
             folder = self.path.parent
             raise FolderInUse(f'{folder} is in use by {who} (lock {self.path}){advice}')

@@ -31,8 +31,8 @@ from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence, Union
 from mmengine.config import Config
 
 from mmvtr.cli.hints import nearest
-from mmvtr.cli.values import part
-from mmvtr.engine.checks.config_checks import check_config
+from mmvtr.cli.values import lacking_part
+from mmvtr.engine.checks.config_checks import check_training
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
 from mmvtr.engine.checks.schedule_checks import accumulated
 from mmvtr.engine.hooks.members import fuse_config
@@ -125,10 +125,10 @@ def read_study(
         for name, row in (given.get(group) or {}).items():
             own = given.get('config') if config is None else config
             if group == 'before':
-                check_row('before.', name, row, OF_ROW, default=own is not None)
+                check_row(f'{path}: before.', name, row, OF_ROW, default=own is not None)
             else:
-                keys = (*OF_ROW, 'of', 'prefix', 'printed')
-                check_row(f'{path}: rows: ', name, row, keys, default=own is not None)
+                keys, how = (*OF_ROW, 'of', 'prefix', 'printed'), dict(default=own is not None)
+                check_row(f'{path}: rows: ', name, row, keys, variable=False, **how)
             if config is None:
                 own = row.get('config', own)
             places = path.parent, path.parent.parent
@@ -222,16 +222,17 @@ def check_study(study: Study, rows: Optional[Sequence[Row]] = None) -> None:
     """
     seen = set()
     for row in study.all_rows if rows is None else rows:
-        shape = (row.config, row.prefix, row.of, *row.options)
-        if row.run or shape in seen:  # differs in values only
+        options = {k: None if type(v) in (int, float) else v for k, v in row.options.items()}
+        shape = repr((row.config, row.prefix, row.of, options))
+        if row.run or shape in seen:  # differs in numbers only
             continue
         seen.add(shape)
         try:
             cfg = load_config(row.config, row.options)
         except UserError as error:
             raise UserError(f'{error} (row {row.name!r:.60})') from error
-        check_config(cfg, row.options)
-        _check_options(row, cfg)
+        check_training(cfg, row.options)
+        _check_options(row)
         if row in study.rows:
             _check_metrics(study, row)
 
@@ -259,18 +260,11 @@ def _check_metrics(study: Study, row: Row) -> None:
             )
 
 
-def _check_options(row: Row, cfg: Config) -> None:
+def _check_options(row: Row) -> None:
     """Raise UserError for an option in a part that the plain config does not have."""
     plain = load_config(row.config)
-    shortcuts = cfg.get('shortcuts', {})
-    for option in row.options:
-        first = option.partition('.')[0]
-        for key in [option.replace(first, full, 1) for full in shortcuts.get(first, [first])]:
-            found: Any = plain
-            for name in key.split('.')[:-1]:
-                found = part(found, name)
-                if found is None:
-                    raise UserError(f'study row {row.name!r:.60}: {row.config} has no {key}')
+    for key in filter(None, (lacking_part(plain, option) for option in row.options)):
+        raise UserError(f'study row {row.name!r:.60}: {row.config} has no {key}')
 
 
 def batch_per_process(cfg: Config, processes: int) -> Optional[int]:

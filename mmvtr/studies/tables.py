@@ -10,6 +10,7 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence
 import numpy as np
 
 from mmvtr.engine.against import results_of
+from mmvtr.engine.before import is_finished
 from mmvtr.engine.loops.earlier_runs import best_in
 from mmvtr.engine.loops.facts import differing
 from mmvtr.engine.rows import Row
@@ -23,7 +24,7 @@ from mmvtr.evaluation.differences import (
     differences_table,
     in_words,
 )
-from mmvtr.evaluation.queries import Queries, read_queries
+from mmvtr.evaluation.queries import QueryValues, read_queries
 from mmvtr.evaluation.results import Results, refuse_other_test
 from mmvtr.storage import write_text
 from mmvtr.studies.reading import Study, rows_of_seed, source_of
@@ -41,7 +42,7 @@ class Test(NamedTuple):
     """
 
     results: Results
-    queries: Optional[Queries] = None
+    queries: Optional[QueryValues] = None
     last: Optional[Test] = None
     only: bool = True
 
@@ -66,8 +67,7 @@ def tests_of(study: Study, seeds: Sequence[int], work: Path) -> dict[str, dict[i
 
 def read_test(folder: Path) -> Optional[Test]:
     """Return the newest test in a folder; None before its end."""
-    record = folder / 'command.json'
-    if not record.is_file() or not json.loads(record.read_text())['finished']:
+    if not is_finished(folder):
         return None
     queries = sorted(folder.glob(f'*/{QUERIES}'))
     return Test(results_of(folder), read_queries(queries[-1]) if queries else None)

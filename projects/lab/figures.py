@@ -81,7 +81,7 @@ def main() -> None:
 
 def draw(args: argparse.Namespace) -> int:
     """Draw the requested figures; return the number of those that could be drawn."""
-    from mmvtr.engine.hooks.study import drawn
+    from mmvtr.engine.hooks.tested_model import drawn
     from mmvtr.visualization import save
     from paper_figures import FIGURES
 
@@ -153,7 +153,7 @@ def tested_models(args: argparse.Namespace) -> tuple[list[Any], Any]:
         cfg = load_config(config, args.cfg_options, args.work_dir)
         if cfg.get('test_dataloader') is None:
             raise ValueError(f'{config} has no test_dataloader')
-        check_config(cfg, args.cfg_options)
+        check_config(cfg, args.cfg_options, training=False)
         made = study(cfg, checkpoint, split=args.split, random=args.random_weights)
         return made if name is None else made._replace(name=name)
 

@@ -180,7 +180,7 @@ FAULTS = {
     ),
     'an unseen holder of a lock is abandoned at once': _fault(
         'storage/lock.py',
-        'if living or (living is None and age < self._abandoned):',
+        'if living or (living is None and age < ABANDONED):',
         'if living:',
         'test_storage',
     ),

@@ -239,3 +239,9 @@ def test_what_does_not_fit_is_named():
     ):
         with pytest.raises(ValueError, match=said):
             call()
+
+
+def test_whether_texts_were_asked_is_refused_of_another_width():
+    one = mmvtr.fit(np.eye(6, dtype='f4'), np.ones((3, 6), 'f4'))
+    with pytest.raises(ValueError, match='texts have width 5'):
+        one.asked_before(np.ones((4, 5), 'f4'))

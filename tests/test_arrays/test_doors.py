@@ -24,7 +24,7 @@ from mmvtr.functional.transforms.transform_table import (
     OF_BANK,
     OF_QUERIES,
     TRANSFORMS,
-    UNITS,
+    units,
 )
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.temperature import Temperature
@@ -191,7 +191,7 @@ def of_commands(case, folder):
         from mmvtr_gallery.serving.bodies import Refit
 
         said = Refit(transform=case.name, **case.options).model_dump(exclude_none=True)
-        assert {k: x for k, x in said.items() if k in UNITS} == case.options
+        assert {k: x for k, x in said.items() if k in units()} == case.options
 
 
 def levels(rows):
@@ -317,6 +317,24 @@ def of_moments(case, folder):
             case.agrees(ids, [[hit.score for hit in found] for found in hits])
 
 
+def of_files(case, folder):
+    """The gallery in three files."""
+    parquet = pytest.importorskip('pyarrow.parquet')
+    from mmvtr_gallery.shards import fit_shards
+
+    if case.name not in (*OF_QUERIES, 'auto'):
+        with pytest.raises(ValueError, match='transform must be one of'):
+            fit_shards([__file__], case.bank, case.name, out=folder / 'no')
+        return
+    paths, out = [folder / f'{i}.npy' for i in range(3)], folder / 'files'
+    for path, rows in zip(paths, case.videos.split([1, 7, len(case.videos) - 8])):
+        np.save(path, rows.numpy())
+    fitted = fit_shards(paths, case.pair, case.name, out=out, **case.options)
+    tables = [parquet.read_table(out / f'{i}.parquet')['vector'].to_pylist() for i in range(3)]
+    vectors = np.array([row for rows in tables for row in rows], dtype='f4')
+    case.ranks(fitted.query(case.texts) @ vectors.T)
+
+
 GALLERY = 'projects/gallery/mmvtr_gallery/'
 ROOMS = ('mmvtr', 'tools', GALLERY)
 #: The doors, and which callables of the sources each of them goes through.
@@ -342,6 +360,7 @@ DOORS = {
     of_store: [GALLERY + 'store/refits.py: refit'],
     of_qdrant: [],
     of_moments: [],
+    of_files: [GALLERY + 'shards.py: fit_shards'],
 }
 #: Those whose bank is a training set, in which a text counts once: repeats there say nothing about
 #: what is asked for.

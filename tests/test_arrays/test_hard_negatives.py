@@ -133,3 +133,20 @@ def test_the_tool_writes_what_the_function_finds(tmp_path):
     np.save(tmp_path / 'v.npy', videos[:5].astype(np.float32))
     code, printed = run_tool(tmp_path, 'mine_negatives.py', 't.npy', 'v.npy', '--out', 'n.csv')
     assert code == 1 and '6 queries and 5 items are not pairs' in printed
+
+
+def test_ranks_are_the_same_under_autocast():
+    queries, gallery = np.random.default_rng(0).normal(size=(2, 200, 32))
+    how = dict(positives=torch.arange(200), k=20)
+    plain = mine_negatives(queries, gallery, **how)
+    with torch.autocast('cpu', torch.bfloat16):
+        assert mine_negatives(queries, gallery, **how).equal(plain)
+
+
+def test_a_mask_of_several_positives_is_their_list():
+    mask = torch.rand(30, 50, generator=torch.Generator().manual_seed(0)) < 0.2
+    mask[3] = False
+    listed = torch.full((30, int(mask.sum(1).max())), -1)
+    for row, own in enumerate(mask):
+        listed[row, : own.sum()] = own.nonzero()[:, 0]
+    assert hard_negatives._positions(mask, 30, 50).equal(listed)

@@ -8,7 +8,7 @@ import torch
 from scipy.stats import binom
 
 import mmvtr
-from mmvtr.arrays import calibrate_topk
+from mmvtr.arrays import calibrate_topk, topk_probabilities
 from mmvtr.arrays.topk_probabilities import LENGTHS, TopKProbabilities, _at_most
 
 
@@ -119,3 +119,22 @@ def test_judged_lists_with_several_right_places_or_none():
         calibrate_topk(scores, torch.zeros_like(right))
     with pytest.raises(ValueError, match=r'must be \[Q, K\]'):
         calibrate_topk(scores, right[:, 1:])
+
+
+def test_the_temperature_is_that_of_fifty_lists_at_least(monkeypatch):
+    random = torch.Generator().manual_seed(0)
+    every = torch.randn(500, 40, generator=random)
+    right = torch.zeros(500, 40, dtype=torch.bool)
+    right[torch.arange(500), (every / 0.5).softmax(1).multinomial(1, generator=random)[:, 0]] = True
+    lists = [topk_probabilities._Lists(every, right)]
+    whole = topk_probabilities._temperature(lists)
+    counts = []
+    losses = topk_probabilities._Lists.losses
+    monkeypatch.setattr(
+        topk_probabilities._Lists,
+        'losses',
+        lambda self, temperature: counts.append(len(self.every)) or losses(self, temperature),
+    )
+    monkeypatch.setattr(topk_probabilities, 'SCORES', 100)
+    assert topk_probabilities._temperature(lists) == pytest.approx(whole, rel=0.3)
+    assert {*counts} == {50}

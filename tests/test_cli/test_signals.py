@@ -240,3 +240,5 @@ def test_last_words(options, same, tmp_path, monkeypatch):
     ]
     without = next_steps('c.py', 'best.pth', same, searched=False)
     assert 'serve' not in without and 'gallery' not in without
+    monkeypatch.setattr('mmvtr.cli.signals.entry_points', lambda **wanted: [])  # of no gallery
+    assert next_steps('c.py', 'best.pth', same) == without

@@ -94,6 +94,23 @@ def test_a_command_is_run_once_and_again_where_it_failed_or_has_changed(tmp_path
         make(3)
 
 
+def test_one_process_of_a_launcher_runs_the_command(tmp_path, monkeypatch):
+    script, folder = tmp_path / 'say.py', tmp_path / 'row'
+    script.write_text(f'open({str(tmp_path / "said")!r}, "a").write("x")')
+    row = Row('row', '', folder, run=(str(script),))
+
+    def make(rank):
+        monkeypatch.setenv('RANK', str(rank))
+        before.make_row(row, ARGS, Path('train.py'), None, seed=0, said='row')
+
+    def waits(seconds):
+        make(0)  # meanwhile the first process gets there
+
+    monkeypatch.setattr(before.time, 'sleep', waits)
+    make(1)
+    assert (tmp_path / 'said').read_text() == 'x' and before.is_finished(folder)
+
+
 def test_a_tool_is_named_and_a_script_is_a_file(tmp_path):
     tool = Row('a', '', tmp_path, run=('mine_negatives', '--k', '3'))
     assert before.command_words(tool) == ['-m', 'mmvtr', 'mine_negatives', '--k', '3']

@@ -269,7 +269,7 @@ def starting(path, iteration=0):
     runner = SimpleNamespace(
         model=backdoor(), train_dataloader=loader, iter=iteration, logger=logger
     )
-    MembersHook(start=str(path)).before_train(runner)
+    MembersHook(init_from=str(path)).before_train(runner)
     return runner.model
 
 
@@ -308,6 +308,7 @@ def test_hooks_of_one_training_leave_or_are_refused():
     cfg = Config(dict(model=dict(type='x'), custom_hooks=hooks))
     fuse_config(cfg, ['a.pth', 'b.pth'])
     assert [hook.type for hook in cfg.custom_hooks] == ['mmvtr.MembersHook']
-    queue = dict(type='SinkhornHook', queries='train_queue')
-    with pytest.raises(ValueError, match='SinkhornHook needs a train queue'):
-        fuse_config(Config(dict(model=dict(type='x'), custom_hooks=[queue])), ['a', 'b'])
+    for name, key in (('SinkhornHook', 'queries'), ('SureFirstHook', 'written')):
+        queue = {'type': name, key: 'train_queue'}
+        with pytest.raises(ValueError, match=f'{name} needs a train queue'):
+            fuse_config(Config(dict(model=dict(type='x'), custom_hooks=[queue])), ['a', 'b'])

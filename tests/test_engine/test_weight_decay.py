@@ -7,7 +7,7 @@ from torch import nn
 
 import toy
 from children import run_tool
-from mmvtr.engine.loops.optim import decays
+from mmvtr.engine.loops.optim import check_custom_keys, decays
 from mmvtr.engine.runner import groups_in_words
 
 
@@ -138,9 +138,12 @@ def test_a_wrapped_model_is_unwrapped():
 
 def test_a_key_that_fits_nothing_is_an_error():
     keys = {'encoder.frames': dict(lr_mult=0.1), 'old': dict(lr_mult=0.1)}
+    names = [name for name, _ in Model().named_parameters()]
     with pytest.raises(ValueError, match=r"no parameter of the model has 'encoder.frames'"):
-        build(Model(), custom_keys=keys)
-    build(Model(), custom_keys={'frozen': dict(lr_mult=0.1)})  # what is frozen is still there
+        check_custom_keys(dict(custom_keys=keys), names)
+    check_custom_keys(dict(custom_keys=keys), names, optional=['encoder'])
+    frozen = {'frozen': dict(lr_mult=0.1)}  # what is frozen is still there
+    check_custom_keys(dict(custom_keys=frozen), names)
 
 
 @pytest.mark.parametrize(

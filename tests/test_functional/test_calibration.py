@@ -348,3 +348,9 @@ def test_distances_are_refused(method):
     if method != 'temperature':
         with pytest.raises(ValueError, match='are these distances'):
             fit_calibration(distances.flatten(), torch.eye(60).flatten(), method=method)
+
+
+def test_equal_scores_have_bounds():
+    fit = fit_calibration(torch.full((6,), 0.5), torch.arange(6) < 2, method='platt', draws=20)
+    assert fit.lower.isfinite().all() and fit.upper.isfinite().all()
+    assert Calibration.from_dict(fit.to_dict()).lower.equal(fit.lower)

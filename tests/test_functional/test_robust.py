@@ -96,6 +96,7 @@ def test_gradients_nothing_and_bad_arguments(case):
         (dict(q=0.0), 'q must lie in'),
         (dict(q=1.1), 'q must lie in'),
         (dict(density=0.0), 'density must be positive'),
+        (dict(density=math.inf), 'density must be positive'),
     ):
         with pytest.raises(ValueError, match=message):
             rince(scores, positives, **wrong)

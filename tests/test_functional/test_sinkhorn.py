@@ -450,5 +450,5 @@ def test_strict_is_sinkhorn_to_the_bit():
     plain = sinkhorn(scores, temperature=0.05)
     strict = sinkhorn(scores, temperature=0.05, marginal_penalty=1.0)
     assert torch.equal(plain.rows, strict.rows) and torch.equal(plain.columns, strict.columns)
-    with pytest.raises(ValueError, match='marginal_penalty must be 0 to 1, not 1.5'):
+    with pytest.raises(ValueError, match=r'marginal_penalty must lie in \[0, 1\], not 1.5'):
         sinkhorn(scores, temperature=0.05, marginal_penalty=1.5)

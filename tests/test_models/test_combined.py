@@ -16,7 +16,7 @@ from mmvtr.models.supervisions.dvtr import DVTRSupervision
 from mmvtr.models.supervisions.guide import HardnessSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
 from mmvtr.models.supervisions.relative_scores import ImplicationSupervision
-from mmvtr.models.target import Annotation, Target, check_read
+from mmvtr.models.target import Annotation, Target, check_read, check_readable
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding
 
@@ -129,6 +129,19 @@ def test_a_part_whose_slot_no_loss_reads_is_refused():
     parts['teacher'].fills = 'teacher'
     with pytest.raises(ValueError, match='Fills fills target.teacher, which no loss reads'):
         check_read(CombinedSupervision(parts=parts), dict(loss=RankingLoss()))
+
+
+def test_a_loss_of_a_project_may_read_what_its_class_does_not_list():
+    class Mine(RankingLoss):
+        pass
+
+    filled = Fills()
+    filled.fills = 'columns'
+    check_read(filled, dict(loss=Mine()))
+    soft = Target(positives=torch.full((2, 2), 0.5))
+    check_readable(soft, Mine())
+    with pytest.raises(ValueError, match='RankingLoss reads positives that are true or false'):
+        check_readable(soft, RankingLoss())
 
 
 def test_what_lies_beside_the_items_reaches_the_part_that_asks():

@@ -23,6 +23,9 @@ rows = {
 """
 
 
+GOOD = 'CosineSimilarity'
+
+
 @pytest.fixture
 def study(tmp_path):
     """A function that writes a study and reads it."""
@@ -119,6 +122,15 @@ def test_typos_of_wanted_rows_alone(study, typo):
     with pytest.raises(UserError, match=typo.rpartition('.')[0]):
         check_study(found)
     check_study(found, needed_by(found, ['whole']))
+
+
+def test_a_type_that_one_of_several_rows_names_wrongly(study):
+    found = study()
+    row = next(row for row in found.rows if not row.run and not row.of)
+    one, other = (row._replace(options={'model.similarity.type': x}) for x in (GOOD, GOOD[:-1]))
+    check_study(found, [one])
+    with pytest.raises(UserError, match=f'{GOOD[:-1]}.*did you mean {GOOD}'):
+        check_study(found, [one, other])
 
 
 def test_a_path_in_a_folder_and_one_that_begins_alike():

@@ -286,6 +286,11 @@ def test_best_on_test_needs_a_test_and_validates(tmp_path):
     toy.write_config(tmp_path, 'test_dataloader = test_evaluator = test_cfg = None\n')
     printed = fails(tmp_path, 'train.py', 'toy_config.py', '--best-on-test')
     assert 'has no test_dataloader' in printed
+    toy.write_config(tmp_path, "train_cfg = dict(type='IterBasedTrainLoop', max_iters=4)\n")
+    printed = fails(tmp_path, 'train.py', 'toy_config.py', '--best-on-test')
+    assert 'counts its training in steps, not epochs' in printed
+    printed = fails(tmp_path, 'train.py', 'toy_config.py', '--devices', '0')
+    assert 'has no trainings that come before it' in printed
 
 
 def test_fewer_epochs_than_the_warmup_has(tmp_path):

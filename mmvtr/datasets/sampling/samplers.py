@@ -169,14 +169,14 @@ class SceneBatchSampler(Sampler):
         window: seconds; the paper uses one minute.
 
     Raises:
-        ValueError: another sampler, an odd batch size, a window that is not positive; videos
-            without ``path`` and ``start``; with ``epoch_unit='text'``, a text of several videos,
-            which has no unique start.
+        ValueError: not a rounding :class:`EpochSampler`, an odd batch size, a window that is not
+            positive; videos without ``path`` and ``start``; with ``epoch_unit='text'``, a text of
+            several videos, which has no unique start.
     """
 
     def __init__(self, sampler: EpochSampler, batch_size: int, *, window: float = 60.0) -> None:
-        if not isinstance(sampler, EpochSampler):
-            raise ValueError(f'SceneBatchSampler needs an EpochSampler, not {sampler!r}')
+        if not isinstance(sampler, EpochSampler) or not sampler.round_up:
+            raise ValueError('SceneBatchSampler needs an EpochSampler with round_up')
         if batch_size < 2 or batch_size % 2:
             raise ValueError(f'SceneBatchSampler: batch_size must be even, got {batch_size}')
         check_range('(0, inf]', window=window)

@@ -182,17 +182,18 @@ def given_matrices(runner: Runner, loop: RetrievalLoop) -> set[str]:
     before, training = random_states(), model.training
     model.eval()
     device, levels = torch.device(model.data_preprocessor.device), {}
-    for kind, loader in zip(('video', 'text'), loop.dataloader.loaders):
-        items = loader.dataset
-        batch = loader.collate_fn([items[i] for i in range(min(2, len(items)))])
-        if kind not in batch['inputs']:  # broken and left out: assume all names
-            return {name for reader in loop.evaluator for name in reader.reads} | SIGMAS
-        levels[kind] = to_device(encode_batch(model, kind, batch, amp=False).levels, device)
-    names = set(model.score(levels['text'], levels['video'])) | {'temperature'}
-    names |= {f'{kind}_sigma' for kind in levels if 'gaussian' in levels[kind]}
-    model.train(training)
-    set_random_states(before)
-    return names
+    try:
+        for kind, loader in zip(('video', 'text'), loop.dataloader.loaders):
+            items = loader.dataset
+            batch = loader.collate_fn([items[i] for i in range(min(2, len(items)))])
+            if kind not in batch['inputs']:  # broken and left out: assume all names
+                return {name for reader in loop.evaluator for name in reader.reads} | SIGMAS
+            levels[kind] = to_device(encode_batch(model, kind, batch, amp=False).levels, device)
+        names = set(model.score(levels['text'], levels['video'])) | {'temperature'}
+        return names | {f'{kind}_sigma' for kind in levels if 'gaussian' in levels[kind]}
+    finally:
+        model.train(training)
+        set_random_states(before)
 
 
 def made(metric: Metric, size: int = 128) -> tuple[dict[str, torch.Tensor], Relation]:

@@ -14,6 +14,7 @@ from mmengine.hooks import EarlyStoppingHook, EMAHook
 from mmengine.registry import Registry
 
 from mmvtr.cli.hints import nearest
+from mmvtr.evaluation.metric import listed_metrics
 from mmvtr.registry import DATASETS, METRICS, MODELS, bare_name
 from mmvtr.registry import Registry as OurRegistry
 
@@ -207,10 +208,7 @@ def _parts(cfg: Config, ours: bool) -> Iterator[tuple[str, Registry, Any]]:
 
 def _ranks(cfg: Config, split: str) -> bool:
     """Return whether a metric of mmvtr is among those of a split."""
-    value = cfg.get(f'{split}_evaluator')
-    if isinstance(value, dict) and 'metrics' in value:
-        value = value['metrics']
-    return any(_is_ours(one, METRICS) for _, one in _listed('', value))
+    return any(_is_ours(one, METRICS) for one in listed_metrics(cfg.get(f'{split}_evaluator')))
 
 
 def _listed(key: str, value: Any) -> Sequence[tuple[str, Any]]:

@@ -363,7 +363,6 @@ class MatrixDecayConstructor(DefaultOptimWrapperConstructor):
     ) -> None:
         """Add the whole model's trainable parameters to ``params``, in groups."""
         names = dict(module.named_parameters())
-        check_custom_keys(self.paramwise_cfg, names)
         groups: dict[tuple, dict[str, Any]] = {}
         for name, parameter in names.items():
             if parameter.requires_grad:

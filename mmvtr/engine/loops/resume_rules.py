@@ -44,6 +44,19 @@ class Change(NamedTuple):
         return f'{self.key} was {_short(self.before)}, is {_short(self.now)}: {self.rule.happens}'
 
 
+CHOICE = Rule(
+    'how the best epoch is chosen',
+    (
+        'default_hooks.checkpoint.save_best',
+        'default_hooks.checkpoint.rule',
+        'val_dataloader',
+        'val_dataloader.dataset*',
+        'val_evaluator*',
+    ),
+    REFUSED,
+    'the score of the best epoch so far is of the other choice (no validation at all is taken)',
+)
+
 #: The first rule with a matching key applies; ``docs/training.md`` shows them.
 RULES = (
     Rule(
@@ -178,18 +191,7 @@ RULES = (
         'from the next step on; where it is the start of a weight, which the checkpoint '
         'holds, it is refused',
     ),
-    Rule(
-        'how the best epoch is chosen',
-        (
-            'default_hooks.checkpoint.save_best',
-            'default_hooks.checkpoint.rule',
-            'val_dataloader',
-            'val_dataloader.dataset*',
-            'val_evaluator*',
-        ),
-        REFUSED,
-        'the score of the best epoch so far is of the other choice (no validation at all is taken)',
-    ),
+    CHOICE,
     Rule(
         'tests, logs, pictures, folders',
         (

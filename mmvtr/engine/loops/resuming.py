@@ -24,7 +24,7 @@ from mmvtr.engine.loops.checkpoint import (
 )
 from mmvtr.engine.loops.facts import trainings_of
 from mmvtr.engine.loops.facts_of_run import rates_of, wrappers_of
-from mmvtr.engine.loops.resume_rules import REFUSED, RESCALED, Change, changes, values_of
+from mmvtr.engine.loops.resume_rules import CHOICE, REFUSED, RESCALED, Change, changes, values_of
 from mmvtr.errors import UserError
 from mmvtr.registry import MODELS
 from mmvtr.storage.weights import read_checkpoint
@@ -231,7 +231,7 @@ def _refusal(
 
 def _no_choice(runner: Runner, change: Change, checkpoint: Mapping[str, Any]) -> bool:
     """Return whether a change concerns the choice of the best epoch, and no choice is made."""
-    if change.key.partition('.')[0] in ('optim_wrapper', 'train_cfg', 'train_dataloader'):
+    if change.rule is not CHOICE:
         return False
     best = checkpoint['message_hub'].get('runtime_info', {}).get('best_score')
     return best is None or runner.cfg.get('val_dataloader') is None

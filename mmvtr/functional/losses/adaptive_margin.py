@@ -7,7 +7,7 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.values import arrays_too, at_least_float32
+from mmvtr.functional.values import arrays_too
 
 __all__ = [
     'Standard',
@@ -45,7 +45,6 @@ def dissimilarities(
                     [1., 0.]]), tensor([[0., 0.],
                     [0., 0.]]))
     """
-    video_cosines = at_least_float32(video_cosines)
     own = positives.to(video_cosines.dtype)
     # The mean over the matched items is a product with rows (columns) of sum 1. Near 1 half
     # precision keeps three digits of a cosine, and two of 1 - cosine.
@@ -72,7 +71,6 @@ def text_dissimilarities(text_cosines: Tensor, positives: Tensor) -> Tensor:
             tensor([[0., 1.],
                     [1., 0.]])
     """
-    text_cosines = at_least_float32(text_cosines)
     own = positives.to(text_cosines.dtype)
     with torch.autocast(own.device.type, enabled=False):
         return _known(1 - (text_cosines @ own) / _count(own, 0), own, 0)

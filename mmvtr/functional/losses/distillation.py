@@ -69,7 +69,7 @@ def smooth_l1(scores: Tensor, teacher: Tensor, *, bend: float = 1.0) -> Tensor:
             tensor([[0.1250, 2.5000]])
     """
     check_shapes(scores=scores, teacher=teacher)
-    distance = (at_least_float32(scores) - teacher).abs()
+    distance = (scores - teacher).abs()
     return torch.where(distance < bend, distance.square() / (2 * bend), distance - bend / 2)
 
 
@@ -278,7 +278,6 @@ def soft_label_contrastive(
     """
     check_shapes(scores=scores, positives=positives, reference=reference)
     check_range('[0, 1]', alpha=alpha, beta=beta)
-    scores, reference = at_least_float32(scores), at_least_float32(reference)
     kinds = [
         _hard(positives.any(dim), alpha, one) for dim, one in zip((1, 0), draws or (None, None))
     ]

@@ -64,7 +64,7 @@ def guide_mask(
                     [False, False]])
     """
     check_rule(rule, margin)
-    return at_least_float32(scores) > _bars(own, rule, margin)
+    return scores > _bars(own, rule, margin)
 
 
 @arrays_too
@@ -102,7 +102,7 @@ def guide_weights(
                     [0.9997, 0.5000]])
     """
     check_rule(rule, margin, softness)
-    scores, bars = at_least_float32(scores.detach()), _bars(own.detach(), rule, margin)
+    scores, bars = scores.detach(), _bars(own.detach(), rule, margin)
     if not softness:
         return (scores <= bars).to(scores.dtype)
     return torch.sigmoid((bars - scores) / softness)
@@ -144,7 +144,7 @@ def hardness_weights(
             tensor([[1.0000, 1.3799, 0.6201]])
     """
     check_one_of((None, 't2v', 'v2t'), over=over)
-    logs = alpha * at_least_float32(scores.detach())
+    logs = alpha * scores.detach()
     if over is not None:
         mean, _ = _log_mean(logs, ~positives, dim=1 if over == 't2v' else 0)
         logs = logs - mean
@@ -192,8 +192,8 @@ def debiased_weights(
     """
     check_range('[0, 1)', prior=prior)
     if not prior:
-        return torch.ones_like(at_least_float32(scores))
-    logits = at_least_float32(scores) / temperature
+        return torch.ones_like(scores)
+    logits = scores / temperature
     own, matched = _log_mean(logits, positives, dim=1)
     mean, pushed = _log_mean(logits, ~positives, dim=1)
     # Beyond 1 / prior the difference is negative and the floor applies, so e^lead need not

@@ -94,7 +94,6 @@ def neighbour_degrees(
             tensor([[1.0000, 0.1192, 0.8808, 0.0000, 0.0000]])
     """
     check_range('[1, inf]', neighbours=neighbours)
-    scores, hubness = at_least_float32(scores), at_least_float32(hubness)
     if not scores.numel():
         return Neighbours(positives.to(scores.dtype), positives)
     negatives = ~positives
@@ -186,7 +185,6 @@ def transport_targets(
                     [0.2067, 0.7933]])
     """
     check_range('[0, 1]', share=share)
-    scores = at_least_float32(scores)
     own = positives.to(scores.dtype)
     own = own / own.sum(1, keepdim=True).clamp_min(1)
     if not scores.numel() or not share:

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.values import arrays_too, at_least_float32, check_one_of
+from mmvtr.functional.values import arrays_too, check_one_of
 
 __all__ = [
     'binary_cross_entropy',
@@ -72,7 +72,7 @@ def binary_cross_entropy(
         raise ValueError(
             f'labels {list(labels.shape)} must have the shape of scores {list(scores.shape)}'
         )
-    logits = at_least_float32(scores) * scale + bias
+    logits = scores * scale + bias
     if labels.dtype == torch.bool and weights is None:
         total = binary_cross_entropy_sum(logits, labels.nonzero(as_tuple=True))
     else:
@@ -96,7 +96,7 @@ def binary_cross_entropy_sum(logits: Tensor, pairs: tuple[Tensor, Tensor]) -> Te
             >>> binary_cross_entropy_sum(torch.zeros(2, 2), pairs)  # 4 log 2
             tensor(2.7726)
     """
-    return _BernoulliSum.apply(at_least_float32(logits), *pairs)
+    return _BernoulliSum.apply(logits, *pairs)
 
 
 class _BernoulliSum(torch.autograd.Function):

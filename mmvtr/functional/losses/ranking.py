@@ -20,7 +20,7 @@ from mmvtr.functional.losses.ranking_terms import (
     parts_of,
     row_terms,
 )
-from mmvtr.functional.values import arrays_too, at_least_float32, check_one_of, check_shapes
+from mmvtr.functional.values import arrays_too, check_one_of, check_shapes
 
 __all__ = ['margin_ranking', 'several_hinges']
 
@@ -147,7 +147,6 @@ def several_hinges(
     check_shapes(scores=scores, positives=positives)
     check_one_of(('all', 'hardest'), negatives=negatives)
     check_one_of(AVERAGES, average=average)
-    scores = at_least_float32(scores)
     weights = torch.ones_like(scores) if weights is None else weights.to(scores.dtype)
     margins = [torch.as_tensor(m, dtype=scores.dtype, device=scores.device) for _, m in hinges]
     matrices = [scores, positives, weights, *(m.expand_as(scores) for m in margins)]

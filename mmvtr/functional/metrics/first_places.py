@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_non_finite
-from mmvtr.functional.values import arrays_too, at_least_float32, check_range, check_shapes
+from mmvtr.functional.values import arrays_too, check_range, check_shapes
 
 __all__ = ['expected_truth', 'first_places', 'sure_first']
 
@@ -51,7 +51,7 @@ def first_places(scores: Tensor, leaders: Tensor, *, places: int = 1) -> Tensor:
     refuse_non_finite(scores)
     refuse_non_finite(leaders, name='leaders')
     _check_places(places, scores.shape[1])
-    scores, leaders = at_least_float32(scores), at_least_float32(leaders).detach().clone()
+    leaders = leaders.detach().clone()
     ordered, top = scores.clone(), scores.amax(1, keepdim=True)
     step = top.abs().clamp_min(1)
     for place in range(places, 0, -1):  # argmax is deterministic for ties, topk is not
@@ -108,7 +108,6 @@ def expected_truth(
     if temperature is not None:
         check_range('(0, inf]', temperature=temperature)
     refuse_non_finite(scores)
-    scores = at_least_float32(scores)
     written = _softmax(scores, temperature)
     truth = written.new_empty(len(written), implied.shape[1])
     for part, tile in implied.finite().parts():
@@ -159,7 +158,6 @@ def sure_first(scores: Tensor, truth: Tensor, *, sure: float = 0.8, places: int 
     check_shapes(scores=scores, truth=truth)
     refuse_non_finite(truth, name='truth')
     refuse_non_finite(scores)
-    truth = at_least_float32(truth)
     # Sure items get their rank by score, which is above 1: a sum could round differences of scores
     # away.  Among equals the first has the higher rank.
     places_of = scores.argsort(dim=1, descending=True, stable=True).argsort(dim=1)

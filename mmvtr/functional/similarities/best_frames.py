@@ -66,7 +66,7 @@ def best_frames(texts: Tensor, frames: Tensor, mask: Tensor, *, entries: int = 2
             BestFrames(scores=tensor([[0.6000]]), index=tensor([[1]]))
     """
     _check(texts, frames, mask)
-    texts = F.normalize(at_least_float32(texts), dim=-1)
+    texts = F.normalize(texts, dim=-1)
     width = max(1, entries // max(len(texts) * frames.shape[1], 1))
     parts = [_best(texts, *part) for part in zip(frames.split(width), mask.split(width))]
     return BestFrames(*(torch.cat(x, dim=1) for x in zip(*parts)))
@@ -198,8 +198,7 @@ def sentence_frame_scores(
             sentences[:, None], word_mask, frames, frame_mask, side='words', entries=entries
         )
     _check(sentences, frames, frame_mask)
-    sentences = at_least_float32(sentences)
-    frames = at_least_float32(frames).masked_fill(~frame_mask[..., None], 0.0)
+    frames = frames.masked_fill(~frame_mask[..., None], 0.0)
     width = max(1, min(math.isqrt(entries) // max(frames.shape[1], 1), len(frames)))
     height = max(1, entries // max(width * frames.shape[1], 1))
     # split, not slices: the backward pass of a slice fills a zero tensor of full size.

@@ -262,22 +262,84 @@ def score_gap(scores: Tensor | Tiles) -> float:
             >>> round(score_gap(torch.tensor([[0.5, 0.1], [0.2, 0.4]])), 3)
             0.15
     """
-    tiles = as_tiles(scores)
-    gap = _score_gap(tiles, None)
-    # Sums of large finite scores may overflow; the second pass names a score that is not finite.
-    return gap if math.isfinite(gap) else _score_gap(tiles.finite(), torch.float64)
+    return Gaps.of(as_tiles(scores)).mean
 
 
-def _score_gap(tiles: Tiles, dtype: Optional[torch.dtype]) -> float:
-    # Relative to a row's first score: sums of equal scores are then exactly 0.
-    first = tiles.columns(slice(0, 1)).to(dtype=dtype, copy=True)
-    best, total = torch.full_like(first[:, 0], -torch.inf), torch.zeros_like(first[:, 0]).double()
-    for _, tile in tiles.parts():
-        for _, block in column_blocks(tile):
-            above = block - first
-            best = torch.maximum(best, above.amax(1))
-            total += above.sum(1)
-    return (best.double() - total / tiles.shape[1]).mean().item()
+class Gaps(NamedTuple):
+    """What :func:`score_gap` needs of some columns of a matrix; the sum of two is of both.
+
+    Attributes:
+        first: float64 [Q], each row's first score.
+        best, total: float64 [Q], the highest score and the sum, relative to the first score: sums
+            of equal scores are then exactly 0.
+        columns: how many.
+
+    Example:
+        ::
+
+            >>> scores = torch.tensor([[0.5, 0.1], [0.2, 0.4]])
+            >>> left, right = (Gaps.of(as_tiles(x)) for x in scores.split(1, dim=1))
+            >>> round((left + right).mean, 3)
+            0.15
+    """
+
+    first: Tensor
+    best: Tensor
+    total: Tensor
+    columns: int
+
+    @classmethod
+    def of(cls, tiles: Tiles) -> 'Gaps':
+        """Return those of all columns, in one pass.
+
+        Raises:
+            ValueError: a score that is not finite.
+        """
+        found = cls._read(tiles, None)
+        # Sums of large finite scores may overflow; a second pass names a score that is not finite.
+        return found if math.isfinite(found.mean) else cls._read(tiles.finite(), torch.float64)
+
+    @classmethod
+    def _read(cls, tiles: Tiles, dtype: Optional[torch.dtype]) -> 'Gaps':
+        first = tiles.columns(slice(0, 1)).to(dtype=dtype, copy=True)
+        best = torch.full_like(first[:, 0], -torch.inf)
+        total = torch.zeros_like(first[:, 0]).double()
+        for _, tile in tiles.parts():
+            for _, block in column_blocks(tile):
+                above = block - first
+                best = torch.maximum(best, above.amax(1))
+                total += above.sum(1)
+        return cls(first[:, 0].double(), best.double(), total, tiles.shape[1])
+
+    def __add__(self, other: 'Gaps') -> 'Gaps':
+        apart = other.first - self.first
+        return Gaps(
+            self.first,
+            torch.maximum(self.best, other.best + apart),
+            self.total + other.total + other.columns * apart,
+            self.columns + other.columns,
+        )
+
+    @property
+    def mean(self) -> float:
+        """The score gap of these columns."""
+        return (self.best - self.total / self.columns).mean().item()
+
+
+def side_by_side(left: Tiles, right: Tiles, name: str) -> Tiles:
+    """Return tiles [Q, N + M] of [Q, N] and [Q, M]."""
+    size = left.shape[1]
+
+    def columns(part: slice) -> Tensor:
+        tiles = []
+        if part.start < size:
+            tiles.append(left.columns(slice(part.start, min(part.stop, size))))
+        if part.stop > size:
+            tiles.append(right.columns(slice(max(part.start - size, 0), part.stop - size)))
+        return torch.cat(tiles, dim=1)
+
+    shape = (left.shape[0], size + right.shape[1])
+    return Tiles(shape, columns, min(left.width, right.width), name)
 
 
 @partial(arrays_too, mapped=True)

@@ -37,7 +37,7 @@ def token_weights(logits: Tensor, mask: Tensor) -> Tensor:
             >>> token_weights(torch.zeros(1, 3), torch.tensor([[1, 1, 0]]).bool())
             tensor([[0.5000, 0.5000, 0.0000]])
     """
-    logits = at_least_float32(logits).masked_fill(~mask, torch.finfo(torch.float32).min)
+    logits = logits.masked_fill(~mask, torch.finfo(torch.float32).min)
     return logits.softmax(-1).masked_fill(~mask, 0.0)
 
 

@@ -78,7 +78,7 @@ def token_matches(
         if not mask.any(1).all():
             raise ValueError(f'{kind} {int(mask.any(1).int().argmin())} has no valid token')
     with torch.autocast(words.device.type, enabled=False):
-        sims = torch.einsum('tld,vfd->tvlf', at_least_float32(words), at_least_float32(frames))
+        sims = torch.einsum('tld,vfd->tvlf', words, frames)
     valid = word_mask[:, None, :, None] & frame_mask[None, :, None, :]
     sims = sims.masked_fill(~valid, 0.0 if official_mask else -math.inf)
     half = 0.5 if side == 'both' else 1.0

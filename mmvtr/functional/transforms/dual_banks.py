@@ -8,12 +8,12 @@ training set; it separates the two cases.
 from __future__ import annotations
 
 import math
-from typing import Any, Mapping, Optional
+from typing import Any, Callable, Mapping, Optional
 
 import torch
 from torch import Tensor
 
-from mmvtr.functional.similarities.tiles import ENTRIES, Tiles, refuse_empty, score_gap
+from mmvtr.functional.similarities.tiles import ENTRIES, Tiles, refuse_empty, side_by_side
 from mmvtr.functional.transforms.score_transforms import activation_set, times_exp
 from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
 from mmvtr.functional.transforms.transform import (
@@ -108,7 +108,7 @@ def _dbsn_rows(
         raise ValueError(
             f'bank_gallery has {bank_gallery.shape[0]} bank queries, but bank has {bank.shape[0]}'
         )
-    both = _side_by_side(bank.finite(), bank_gallery.finite())
+    both = side_by_side(bank.finite(), bank_gallery.finite(), 'bank and bank_gallery')
     # The first round's row step is moved into the scores: sinkhorn then begins with its column
     # step.
     first = _row_excess(both, temperature)
@@ -182,14 +182,11 @@ class db_norm(Transform):
     neighbours: int = count(1, 'best items of a bank query')
 
     @classmethod
-    def resolved(
-        cls, options: Mapping[str, Any], bank: Tiles, extra: Mapping[str, Tiles]
-    ) -> dict[str, Any]:
+    def resolved(cls, options: Mapping[str, Any], gap: Callable[[str], float]) -> dict[str, Any]:
         """Return options with both temperatures in units of scores."""
-        options = super().resolved(options, bank, extra)
+        options = super().resolved(options, gap)
         if options['item_temperature'] is None:
-            converted = _own_share(options['temperature'], bank, extra['item_bank'])
-            options['item_temperature'] = converted
+            options['item_temperature'] = _own_share(options['temperature'], gap)
         return options
 
     def check_fit(self) -> None:
@@ -235,35 +232,18 @@ class db_norm(Transform):
 MILDER = 16
 
 
-def _own_share(temperature: float | Tensor, bank: Tensor | Tiles, items: Tiles) -> float | Tensor:
+def _own_share(temperature: float | Tensor, gap: Callable[[str], float]) -> float | Tensor:
     """Return :data:`MILDER` times a temperature, converted from the bank's score gap to the items'.
 
     If the bank or the items have no gap it is not converted.
 
     Args:
         temperature: divides scores of the bank; positive.
-        bank: float [K, N], or its tiles.
-        items: tiles of float [M, N].
+        gap: the score gap of ``'bank'`` and ``'item_bank'``.
     """
-    of_bank, of_items = (score_gap(x) for x in (bank, items))
+    of_bank, of_items = gap('bank'), gap('item_bank')
     ratio = of_items / of_bank if of_bank > 0 and of_items > 0 else 1.0
     return MILDER * temperature * ratio
-
-
-def _side_by_side(left: Tiles, right: Tiles) -> Tiles:
-    """Return tiles [K, N + M] of [K, N] and [K, M]."""
-    size = left.shape[1]
-
-    def columns(part: slice) -> Tensor:
-        tiles = []
-        if part.start < size:
-            tiles.append(left.columns(slice(part.start, min(part.stop, size))))
-        if part.stop > size:
-            tiles.append(right.columns(slice(max(part.start - size, 0), part.stop - size)))
-        return torch.cat(tiles, dim=1)
-
-    shape = (left.shape[0], size + right.shape[1])
-    return Tiles(shape, columns, min(left.width, right.width), 'bank and bank_gallery')
 
 
 def _row_excess(tiles: Tiles, temperature: float | Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Any, Mapping, NamedTuple, Optional
 
 from torch import Tensor
 
-from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_non_finite
+from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_non_finite, score_gap
 from mmvtr.functional.transforms.transform import ITEM_INPUTS, TRANSFORMS, Transform
 from mmvtr.functional.transforms.transform_table import transform_named
 from mmvtr.functional.values import at_least_float32
@@ -110,9 +110,8 @@ def fit_biases(
     if not tiles.shape[0]:
         raise ValueError(f'the bank is empty {list(tiles.shape)}: it needs queries seen before')
     kind(**checked).check_fit()
-    resolved = kind.resolved(checked, tiles, extra)
-    if options.get('neighbours') is None and 'neighbours' in resolved:
-        resolved['neighbours'] = min(resolved['neighbours'], tiles.shape[0])
+    given = dict(extra, bank=tiles)
+    resolved = kind.of_bank(options, tiles.shape[0], lambda name: score_gap(given[name]))
     how = kind(**resolved)
     items, rows = how.fit(tiles, **extra)
     shift = items.mean().item() if kind.form == 'additive' else 0.0

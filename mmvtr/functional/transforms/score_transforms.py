@@ -10,14 +10,21 @@ Each class is a transform, and its name that of the function that :func:`.transf
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Optional
+from typing import Any, Callable, ClassVar, Optional
 
 import torch
 from torch import Tensor
 
 from mmvtr.functional.metrics.first_places import first_places
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles
-from mmvtr.functional.transforms.sinkhorn import Biases, column_biases, in_own_unit, sinkhorn
+from mmvtr.functional.transforms.sinkhorn import (
+    Biases,
+    column_biases,
+    in_own_unit,
+    row_sums_of,
+    sinkhorn,
+    sinkhorn_by_columns,
+)
 from mmvtr.functional.transforms.transform import (
     NEEDED,
     Transform,
@@ -82,6 +89,29 @@ class _Plan(Transform):
             tolerance=self.tolerance,
             row_marginals=self.bank_marginals,
             marginal_penalty=self.marginal_penalty,
+        )
+
+    def row_sums(self, shard: Tiles, log_alpha: Tensor) -> Tensor:
+        """Return the logs of the sums over items of mass one."""
+        how = dict(temperature=self.temperature, marginal_penalty=self.marginal_penalty)
+        return row_sums_of(shard, log_alpha, **how)
+
+    def rows_of_shards(
+        self, row_sums: Callable[[Tensor], tuple[Tensor, int]], queries: int
+    ) -> Optional[Tensor]:
+        """Return row biases, by one exchange an iteration."""
+
+        def of_all(log_alpha: Tensor) -> Tensor:
+            total, items = row_sums(log_alpha)
+            return total - self.marginal_penalty * math.log(items)
+
+        return sinkhorn_by_columns(
+            of_all,
+            queries,
+            temperature=self.temperature,
+            iterations=self.iterations,
+            tolerance=self.tolerance,
+            row_marginals=self.bank_marginals,
         )
 
     def fit(self, bank: Tiles, **extra: Tiles) -> tuple[Tensor, Optional[Tensor]]:

@@ -97,24 +97,96 @@ def sinkhorn(
     check_iterations(iterations)
     if tolerance is not None:
         check_range('(0, inf]', tolerance=tolerance)
-    if not 0 <= marginal_penalty <= 1:
-        raise ValueError(f'marginal_penalty must be 0 to 1, not {marginal_penalty}')
+    check_range('[0, 1]', marginal_penalty=marginal_penalty)
     like = tiles.columns(slice(0, 1))
     scale = _inverse(temperature, like)
     log_r = _log_marginals(row_marginals, tiles.shape[0], 'row_marginals', like)
     log_c = _log_marginals(column_marginals, tiles.shape[1], 'column_marginals', like)
-    log_alpha = like.new_zeros(tiles.shape[0])
-    sums = ExpSums(tiles, scale, like)
-    last_sums = None
-    for left in reversed(range(iterations)):
-        rough = left > 0 and tolerance is None
-        last_sums = sums.of_rows(log_alpha, log_c, marginal_penalty, rough=rough)
-        log_excess = last_sums.rows - log_r
-        log_alpha = log_alpha - log_excess
-        if tolerance is not None and log_excess.expm1().abs().max() < tolerance:
-            break
-    log_beta = marginal_penalty * (log_c - sums.of_columns(log_alpha, last_sums))
+    sums, last = ExpSums(tiles, scale, like), None
+
+    def row_sums(log_alpha: Tensor, rough: bool) -> Tensor:
+        nonlocal last
+        last = sums.of_rows(log_alpha, log_c, marginal_penalty, rough=rough)
+        return last.rows
+
+    log_alpha = _alternated(row_sums, log_r, iterations, tolerance)
+    log_beta = marginal_penalty * (log_c - sums.of_columns(log_alpha, last))
     return Biases(log_alpha.log_softmax(0) / scale, log_beta.log_softmax(0) / scale)
+
+
+def sinkhorn_by_columns(
+    row_sums: Callable[[Tensor], Tensor],
+    rows: int,
+    *,
+    temperature: float,
+    iterations: int = 4,
+    tolerance: Optional[float] = None,
+    row_marginals: Optional[Tensor] = None,
+) -> Tensor:
+    """Return :func:`sinkhorn`'s row biases of blocks of columns, which several processes may hold.
+
+    Args:
+        row_sums: from log alpha, float32 [Q], to the logs of the row sums over all columns, [Q]:
+            log-sum-exp of :func:`row_sums_of` the blocks, minus ``marginal_penalty * log(N)``.
+        rows: Q.
+        temperature, iterations, tolerance, row_marginals: see :func:`sinkhorn`.
+
+    Returns:
+        float32 [Q], in score units, from which :func:`column_biases` gives those of any column.
+
+    Raises:
+        ValueError: see :func:`sinkhorn`.
+
+    Example:
+        ::
+
+            >>> scores = torch.tensor([[.9, .1], [.8, .7]])
+            >>> def row_sums(log_alpha):
+            ...     left, right = (
+            ...         row_sums_of(x, log_alpha, temperature=.05) for x in scores.split(1, dim=1)
+            ...     )
+            ...     return torch.logaddexp(left, right) - torch.tensor(2.0).log()
+            >>> found = sinkhorn_by_columns(row_sums, 2, temperature=.05)
+            >>> torch.allclose(found, sinkhorn(scores, temperature=.05).rows)
+            True
+    """
+    check_iterations(iterations)
+    like = torch.zeros(0)
+    log_r = _log_marginals(row_marginals, rows, 'row_marginals', like)
+    log_alpha = _alternated(lambda x, rough: row_sums(x), log_r, iterations, tolerance)
+    return log_alpha.log_softmax(0) / _inverse(temperature, like)
+
+
+def row_sums_of(
+    block: Tensor | Tiles,
+    log_alpha: Tensor,
+    *,
+    temperature: float,
+    marginal_penalty: float = 1.0,
+) -> Tensor:
+    """Return the logs of the row sums of diag(alpha) M diag(beta) over a block of columns whose
+    masses are one, float [Q].
+
+    Args:
+        block: float [Q, n], or its tiles.
+        log_alpha: float [Q].
+        temperature, marginal_penalty: see :func:`sinkhorn`.
+
+    Raises:
+        ValueError: see :func:`sinkhorn`.
+
+    Example:
+        ::
+
+            >>> row_sums_of(torch.zeros(2, 3), torch.zeros(2), temperature=1.0).exp()
+            tensor([1.5000, 1.5000])
+    """
+    tiles = as_tiles(block)
+    refuse_empty(tiles)
+    like = tiles.columns(slice(0, 1))
+    sums = ExpSums(tiles, _inverse(temperature, like), like)
+    log_c = like.new_zeros(tiles.shape[1])
+    return sums.of_rows(log_alpha.to(like), log_c, marginal_penalty).rows
 
 
 @arrays_too
@@ -265,6 +337,22 @@ def check_iterations(iterations: int) -> None:
     whole = isinstance(iterations, Integral) and not isinstance(iterations, bool)
     if not whole or not 0 <= iterations <= MOST:
         raise ValueError(f'iterations must be 0 to {MOST:,}, not {iterations!r}')
+
+
+def _alternated(
+    row_sums: Callable[[Tensor, bool], Tensor],
+    log_r: Tensor,
+    iterations: int,
+    tolerance: Optional[float],
+) -> Tensor:
+    """Return log alpha after some rounds; ``row_sums`` also gets whether it may be rough."""
+    log_alpha = torch.zeros_like(log_r)
+    for left in reversed(range(iterations)):
+        log_excess = row_sums(log_alpha, left > 0 and tolerance is None) - log_r
+        log_alpha = log_alpha - log_excess
+        if tolerance is not None and log_excess.expm1().abs().max() < tolerance:
+            break
+    return log_alpha
 
 
 def _inverse(temperature: float | Tensor, like: Tensor) -> Tensor:

@@ -248,6 +248,22 @@ class Transform:
         """Return the item biases [N], and row biases [K] from which further items get theirs."""
         return self.biases(bank, **_items(extra)), None
 
+    def row_sums(self, shard: Tiles, log_alpha: Tensor) -> Tensor:
+        """Return what a shard of the gallery adds to a round, [K]; if there are rounds."""
+        raise NotImplementedError(f'{self.name} has no rounds')
+
+    def rows_of_shards(
+        self, row_sums: Callable[[Tensor], tuple[Tensor, int]], queries: int
+    ) -> Optional[Tensor]:
+        """Return row biases [K] of a gallery in shards; None if an item's bias reads no other.
+
+        Args:
+            row_sums: from log alpha [K] to the log-sum-exp of the shards' :meth:`row_sums` [K],
+                and the number of items.
+            queries: of the bank, K.
+        """
+        return None
+
     def further(self, bank: Tiles, rows: Optional[Tensor], **items: Tiles) -> Tensor:
         """Return the biases of further items, float [n], of scores [K, n]."""
         return self.biases(bank, **items)
@@ -278,13 +294,35 @@ class Transform:
         return bank.kept() if 'temperature' in cls.options or cls.form == 'gated' else bank
 
     @classmethod
-    def resolved(
-        cls, options: Mapping[str, Any], bank: Tiles, extra: Mapping[str, Tiles]
-    ) -> dict[str, Any]:
-        """Return options whose shares are in units of scores."""
+    def resolved(cls, options: Mapping[str, Any], gap: Callable[[str], float]) -> dict[str, Any]:
+        """Return options whose shares are in units of scores.
+
+        Args:
+            options: all options.
+            gap: the :func:`.score_gap` of an input by name, ``'bank'`` or ``'item_bank'``.
+        """
         options = dict(options)
         if 'temperature' in options:
-            options['temperature'] = _in_units(options['temperature'], bank)
+            options['temperature'] = _in_units(options['temperature'], gap)
+        return options
+
+    @classmethod
+    def of_bank(
+        cls, given: Mapping[str, Any], queries: int, gap: Callable[[str], float]
+    ) -> dict[str, Any]:
+        """Return all options as they are fitted to a bank of K queries.
+
+        Args:
+            given: options; None = the default, for ``neighbours`` at most K.
+            queries: K.
+            gap: see :meth:`resolved`.
+
+        Raises:
+            ValueError: see :meth:`checked`.
+        """
+        options = cls.resolved(cls.checked(given), gap)
+        if given.get('neighbours') is None and 'neighbours' in options:
+            options['neighbours'] = min(options['neighbours'], queries)
         return options
 
     # -- what is derived ----------------------------------------------------------------------
@@ -312,16 +350,28 @@ class Transform:
 
 #: All transforms by name, in the order of their definitions.
 TRANSFORMS: dict[str, type[Transform]] = {}
+#: What is called with each new transform: its hook is made (:mod:`mmvtr.engine.hooks`).
+MADE: list[Callable[[type[Transform]], Any]] = []
 
 
 def transform(
-    name: str, *, label: str, claim: str, source: str, function: Optional[Callable] = None
+    name: str,
+    *,
+    label: str,
+    claim: str,
+    source: str,
+    function: Optional[Callable] = None,
+    force: bool = False,
 ) -> Callable[[type], Callable[..., Tensor]]:
     """Return a decorator that adds a class to :data:`TRANSFORMS` and returns its function.
 
     Args:
         name, label, claim, source: see :class:`Transform`.
         function: a function [Q, N] -> [Q, N] that exists already.
+        force: replace a transform of this name.
+
+    Raises:
+        ValueError: a name or a label that another transform has.
 
     Example:
         ::
@@ -331,6 +381,11 @@ def transform(
     """
 
     def add(kind: type[Transform]) -> Callable[..., Tensor]:
+        if name in TRANSFORMS and not force:
+            there = TRANSFORMS[name]
+            raise ValueError(f'transform {name!r} exists, in {there.__module__}: force=True')
+        if any(x.label == label and x.name != name for x in TRANSFORMS.values()):
+            raise ValueError(f'transform {name!r}: another one has the label {label!r}')
         kind.name, kind.label, kind.claim, kind.source = name, label, claim, source
         kind.described = [*_described(kind)]
         kind.options = {x.name: x.default for x in kind.described}
@@ -338,6 +393,8 @@ def transform(
         kind.needs = {x for x, default in kind.options.items() if default is NEEDED}
         kind.function = staticmethod(function or _function(kind))
         TRANSFORMS[name] = kind
+        for make in MADE:
+            make(kind)
         return kind.function
 
     return add
@@ -369,7 +426,8 @@ def _function(kind: type[Transform]) -> Callable[..., Tensor]:
         extra = {x: as_tiles(bound.pop(x))._replace(name=x) for x in inputs}
         if 'item_bank' in extra:
             checked_scores(scores, extra['item_bank'], 'item_bank')
-        options = kind.resolved(kind.checked(bound), bank, extra)
+        given = dict(extra, bank=bank)
+        options = kind.resolved(kind.checked(bound), lambda name: score_gap(given[name]))
         return kind(**options)(scores, bank, **extra)
 
     function.__name__ = function.__qualname__ = kind.__name__
@@ -402,8 +460,8 @@ def _items(extra: Mapping[str, Tiles]) -> dict[str, Tiles]:
     return {x: y for x, y in extra.items() if x == 'item_bank'}
 
 
-def _in_units(value: Any, bank: Tiles) -> Any:
-    """Return a temperature in units of scores [K, N]; a share such as '20%' is of their score gap.
+def _in_units(value: Any, gap: Callable[[str], float]) -> Any:
+    """Return a temperature in units of scores; a share such as '20%' is of the bank's score gap.
 
     Raises:
         ValueError: a share, although all items score alike.
@@ -411,7 +469,7 @@ def _in_units(value: Any, bank: Tiles) -> Any:
     share, relative = _share_of(value)
     if not relative:
         return value
-    temperature = share * score_gap(bank)
+    temperature = share * gap('bank')
     if not temperature > 0:
         raise ValueError('all items score alike with the bank, so the score gap is 0')
     return temperature

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.similarities.best_frames import highest
-from mmvtr.functional.values import arrays_too, check_one_of
+from mmvtr.functional.values import arrays_too, check_one_of, check_shapes
 
 __all__ = [
     'Moments',
@@ -185,11 +185,8 @@ def ambiguous_set(
             >>> ambiguous_set(scores, uncertainty, own, tau_s=0.5, tau_u=0.5)
             tensor([[False, False,  True, False]])
     """
-    shapes = dict(scores=scores, uncertainty=uncertainty, positives=positives)
-    if mask is not None:
-        shapes['mask'] = mask
-    if len({x.shape for x in shapes.values()}) > 1:
-        raise ValueError(f'shapes differ: { {name: tuple(x.shape) for name, x in shapes.items()} }')
+    masks = {} if mask is None else dict(mask=mask)
+    check_shapes(scores=scores, uncertainty=uncertainty, positives=positives, **masks)
     found = (scores > tau_s) & (uncertainty > tau_u) & ~positives
     if mask is not None:
         found &= mask

@@ -39,7 +39,6 @@ class Calibration:
         debiased: fitted on transformed scores, not on raw ones.
         counts: float64 [G], number of pairs that each of ``scores`` represents, up to the next
             higher one; None: one each.
-            above; None: one each.
 
     Example:
         ::

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from mmvtr.functional.similarities.tiles import refuse_non_finite
 from mmvtr.functional.uncertainty.calibration import Calibration, Method
-from mmvtr.functional.uncertainty.isotonic import between_knots, isotonic
+from mmvtr.functional.uncertainty.isotonic import between_knots, bin_sums, isotonic
 from mmvtr.functional.uncertainty.reliability import check_pairs
-from mmvtr.functional.values import arrays_too, at_least_float32, check_shapes
+from mmvtr.functional.values import arrays_too, at_least_float32, check_one_of, check_shapes
 
 __all__ = ['fit_calibration', 'fit_to_pairs']
 
@@ -62,8 +62,7 @@ def fit_calibration(
             >>> fit.method, round(fit.threshold(.6), 3)
             ('platt', 0.3)
     """
-    if method not in ('platt', 'isotonic'):
-        raise ValueError(f"method must be 'platt' or 'isotonic', not {str(method)[:80]!r}")
+    check_one_of(('platt', 'isotonic'), method=method)
     x, y = check_pairs(scores, matches)
     _refuse_one_class(y)
     _refuse_falling(x, y)
@@ -168,7 +167,7 @@ def _platt(x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
     yes, total = (weight * y).sum(), weight.sum()
     no = total - yes
     target = y * (yes + 1) / (yes + 2) + (1 - y) / (no + 2)
-    centre, unit = x.mean(), x.std().clamp_min(1e-12)
+    centre, unit = x.mean(), x.std(correction=0).clamp_min(1e-12)
     z = (x - centre) / unit
     design = torch.stack([z, torch.ones_like(z)])
     beta = torch.stack([z.new_zeros(()), ((yes + 1) / (no + 1)).log()])
@@ -307,7 +306,7 @@ class _Cells(NamedTuple):
         """Return pairs and matches per bin, float64 [B] each, with groups drawn ``often`` [G]."""
         weight = often.to(self.pairs)[self.group]
         return tuple(
-            _sums(weight * x, self.bin, len(self.scores)) for x in (self.pairs, self.matched)
+            bin_sums(weight * x, self.bin, len(self.scores)) for x in (self.pairs, self.matched)
         )
 
 
@@ -319,14 +318,10 @@ def _cells(x: Tensor, y: Tensor, group: Tensor) -> _Cells:
     key = group.to(x.device) * len(edges) + place
     held, cell, inside = key.unique(return_inverse=True, return_counts=True)
     return _Cells(
-        scores=_sums(x, place, len(edges)) / pairs,
+        scores=bin_sums(x, place, len(edges)) / pairs,
         groups=int(group.max()) + 1,
         group=held // len(edges),
         bin=held % len(edges),
         pairs=inside.double(),
-        matched=_sums(y, cell, len(held)),
+        matched=bin_sums(y, cell, len(held)),
     )
-
-
-def _sums(x: Tensor, place: Tensor, count: int) -> Tensor:
-    return x.new_zeros(count).index_add_(0, place, x)

@@ -100,7 +100,6 @@ def squared_distances(t: Tensor, v: Tensor) -> Tensor:
             tensor([[25.,  1.]])
     """
     # A small difference of large sums: not a matter for half precision.
-    t, v = at_least_float32(t), at_least_float32(v)
     with torch.autocast(t.device.type, enabled=False):
         squared = t.square().sum(-1)[:, None] + v.square().sum(-1)[None] - 2 * t @ v.t()
     return squared.clamp_min(0)
@@ -325,8 +324,7 @@ def generalised_gaussian_nll(
             tensor(0.9189)
     """
     check_one_of(('density', 'official'), form=form)
-    size, log_alpha = at_least_float32(residual).abs(), at_least_float32(log_alpha)
-    beta = at_least_float32(beta)
+    size = residual.abs()
     if form == 'official':
         inverse, beta = (-log_alpha).exp() + EPS, beta + EPS
         x = (size * inverse * beta).clamp(*BOUNDS)
@@ -353,5 +351,4 @@ def generalised_gaussian_std(log_alpha: Tensor, beta: Tensor) -> Tensor:
             >>> generalised_gaussian_std(torch.tensor(0.0), torch.tensor(1.0)).exp()
             tensor(1.4142)
     """
-    log_alpha, beta = at_least_float32(log_alpha), at_least_float32(beta)
     return log_alpha + (torch.lgamma(3 / beta) - torch.lgamma(1 / beta)) / 2

@@ -56,7 +56,6 @@ def inclusion(
             (tensor([-2.1890]), tensor([-3.8559]))
     """
     check_one_of(('exact', 'official'), form=form)
-    mean_a, mean_b = at_least_float32(mean_a), at_least_float32(mean_b)
     # p_a^2 is 1 / sqrt(4 pi var_a) times a Gaussian of half the variance.
     x, y = (2 * at_least_float32(log_std) for log_std in (log_std_a, log_std_b))
     half, whole = (x - eps).exp() / 2, (y - eps).exp()

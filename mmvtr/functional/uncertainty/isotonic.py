@@ -49,8 +49,8 @@ def isotonic(x: Tensor, y: Tensor, weight: Optional[Tensor] = None) -> tuple[Ten
         raise ValueError('isotonic regression needs at least one entry')
     x, y, weight = (one[held].double() for one in (x, y, weight))
     places, same = x.unique(return_inverse=True)  # sorted
-    mass = _sums(weight, same, len(places))
-    total = _sums(weight * y, same, len(places))
+    mass = bin_sums(weight, same, len(places))
+    total = bin_sums(weight * y, same, len(places))
     block = torch.arange(len(places), device=x.device)
     shorter = True
     while shorter:
@@ -60,7 +60,7 @@ def isotonic(x: Tensor, y: Tensor, weight: Optional[Tensor] = None) -> tuple[Ten
         if not shorter:
             pool = _pooled_one_by_one(mass, total)
         count = int(pool[-1]) + 1
-        mass, total = _sums(mass, pool, count), _sums(total, pool, count)
+        mass, total = bin_sums(mass, pool, count), bin_sums(total, pool, count)
         block = pool[block]
     value = (total / mass)[block]
     first = torch.ones_like(block, dtype=torch.bool)
@@ -113,5 +113,6 @@ def _pooled_one_by_one(mass: Tensor, total: Tensor) -> Tensor:
     return torch.arange(len(pools), device=mass.device).repeat_interleave(sizes)
 
 
-def _sums(x: Tensor, place: Tensor, count: int) -> Tensor:
+def bin_sums(x: Tensor, place: Tensor, count: int) -> Tensor:
+    """Return the sums [count] of the values x [M] at each place, int64 [M]."""
     return torch.zeros(count, dtype=x.dtype, device=x.device).index_add_(0, place, x)

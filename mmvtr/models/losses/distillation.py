@@ -195,7 +195,7 @@ class SoftLabelContrastiveLoss(MatrixLoss):
         )
 
     def compute(self, scores: Tensor, target: Target, temperature: Scalar) -> Tensor:
-        scores = scores / temperature
+        scores = at_least_float32(scores) / temperature
         teacher, draws, maker = scores, None, 'StoredFrameTeacher'
         if self.follows == 'teacher':
             teacher = self.extra(target, 'teacher', maker).to(scores.device)

@@ -313,7 +313,7 @@ class RINCELoss(ContrastiveLoss):
     def __init__(self, *, q: float = 0.5, density: float = 0.01, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         check_range('(0, 1]', q=q)
-        check_range('(0, inf]', density=density)
+        check_range('(0, inf)', density=density)
         if self.form != 'pooled':
             raise ValueError(f'RINCE pools positives, which form={self.form!r} does not')
         self.q = q

@@ -227,12 +227,7 @@ class RelevantRankingLoss(MatrixLoss):
     def _relevant(self, target: Target) -> Tensor:
         if self.threshold is not None:
             return known_of(target, 'relevance', self) >= self.threshold
-        if 'relevant' not in target.extras:
-            raise ValueError(
-                f'{type(self).__name__} with threshold=None pulls what a RelevanceSupervision has '
-                'found relevant, but the model has none'
-            )
-        return target.extras['relevant']
+        return self.extra(target, 'relevant', 'RelevanceSupervision')
 
 
 @MODELS.register_module()
@@ -260,7 +255,8 @@ class EgoNCELoss(ContrastiveLoss):
     slots = ('weights', 'directions', 'ambiguous', 'counts', 'overlap')
 
     def seen(self, target: Target) -> Target:
-        return target._replace(positives=target.positives | self.further(target))
+        positives = target.positives | self.further(target)
+        return target._replace(positives=positives, columns=None)  # they know annotated pairs alone
 
     def further(self, target: Target) -> Tensor:
         """Return the further positives beside the annotated pairs, bool [T, V]."""

@@ -12,6 +12,7 @@ from mmvtr.functional.losses.ranking import margin_ranking
 from mmvtr.functional.losses.text_frame import text_frame
 from mmvtr.functional.similarities.best_frames import best_frames, paired_best_frames
 from mmvtr.functional.uncertainty.ambiguity import (
+    STRATEGIES,
     Moments,
     ambiguous_set,
     apply_strategy,
@@ -216,7 +217,7 @@ class ARLSupervision(nn.Module):
             )
         if exchange and len(levels) != 2:
             raise ValueError(f'exchange needs two levels, got {tuple(levels)}')
-        apply_strategy(strategy, *torch.zeros(2, 1, 1).bool())
+        check_one_of(STRATEGIES, strategy=strategy)
         spreads = dict(spread=spread, u_spread=u_spread, frame_u_spread=frame_u_spread)
         self.branches = nn.ModuleDict({level: Branch(dim, **spreads) for level in levels})
         self.register_buffer('ready', torch.zeros((), dtype=torch.bool))

@@ -152,8 +152,8 @@ class RelevanceSupervision(BlockSupervision):
             )
         if quantile is None:
             check_range('(0, 1]', negatives_below=negatives_below)
-        elif not 0 <= quantile < 1:
-            raise ValueError(f'quantile must lie in [0, 1), not {quantile}')
+        else:
+            check_range('[0, 1)', quantile=quantile)
         self.negatives_below = negatives_below
         self.quantile = quantile
 

@@ -136,8 +136,9 @@ def test_bad_arguments():
             make(Clips(), batch_size=odd)
     with pytest.raises(ValueError, match='window must be positive, not 0'):
         make(Clips(), window=0)
-    with pytest.raises(ValueError, match=r'needs an EpochSampler, not range\(0, 2\)'):
-        SceneBatchSampler(range(2), 2)
+    for other in (range(2), EpochSampler(Clips(), round_up=False)):
+        with pytest.raises(ValueError, match='needs an EpochSampler with round_up'):
+            SceneBatchSampler(other, 2)
     clips = Clips()
     del clips.videos[3]['start'], clips.videos[5]['path']
     with pytest.raises(ValueError, match=r"2 of 7 videos of Clips have no path.*\['3', '5'\]"):

@@ -228,6 +228,8 @@ def test_egonce_equals_loops(case, weighted):
         v2t, rel=1e-12
     )
     check_gradient(EgoNCELoss(), scores, target)
+    beside = target._replace(columns=torch.ones(1))  # of another loss
+    assert EgoNCELoss().seen(beside).columns is None
 
 
 def test_egonce_is_the_official_softmax_form_on_a_square_batch():
@@ -389,7 +391,7 @@ def test_registered_and_bad_arguments():
     with pytest.raises(ValueError, match="negatives must be one of .*, not 'random'"):
         RelevantRankingLoss(negatives='random')
     none_found = Target(torch.eye(2).bool(), known=Annotation(relevance=torch.eye(2)))
-    with pytest.raises(ValueError, match='RelevanceSupervision has found relevant, but the model'):
+    with pytest.raises(ValueError, match='reads the relevant beside .* a RelevanceSupervision'):
         RelevantRankingLoss(threshold=None)({'scores': torch.eye(2)}, none_found, 1.0)
     with pytest.raises(ValueError, match="margin_of must be one of .*'positive', 'negative'"):
         AdaptiveMaxMarginLoss(margin_of='both')

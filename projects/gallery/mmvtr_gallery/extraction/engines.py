@@ -43,6 +43,22 @@ def run_here(
     return broken
 
 
+def started_ray() -> Any:
+    """Return Ray, on the cluster that was joined or that its environment names, or on this machine.
+
+    Raises:
+        ImportError: Ray is not installed; names the extra.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise ImportError(
+            "the engine ray needs ray: pip install -e 'projects/gallery[ray]'"
+        ) from None
+    ray.init(ignore_reinit_error=True, log_to_driver=False, include_dashboard=False)
+    return ray
+
+
 def run_on_ray(
     cfg: Config,
     checkpoint: str | None,
@@ -70,14 +86,7 @@ def run_on_ray(
     Raises:
         ImportError: Ray is not installed; names the extra.
     """
-    try:
-        import ray
-    except ImportError:
-        raise ImportError(
-            "--engine ray needs ray: pip install -e 'projects/gallery[ray]'"
-        ) from None
-
-    ray.init(ignore_reinit_error=True, log_to_driver=False, include_dashboard=False)
+    ray = started_ray()
     ray.data.DataContext.get_current().enable_progress_bars = False
     gpus = int(ray.cluster_resources().get('GPU', 0))
     reader = Reader(cfg)

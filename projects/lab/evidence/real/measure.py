@@ -173,6 +173,7 @@ def chosen_alone(
             vectors('test', ask)[:1], vectors('test', find), k=1, bank=pairs, transform='auto'
         )
         said[name] = found.transform or 'raw'
-        transform = TRANSFORMS[found.transform] if found.transform else None
-        parts.append(transform(given, know, **found.options) if transform else given)
+        if found.transform:
+            given = TRANSFORMS[found.transform].function(given, know, **found.options)
+        parts.append(given)
     return Both(parts[0], parts[1].t()), said

@@ -11,6 +11,7 @@ import pytest
 import torch
 from config_files import ROOT, config_file
 
+import mmvtr
 from mmvtr.datasets import ItemKey, collate_retrieval
 from mmvtr.evaluation.seeds import of_seeds_and_queries
 
@@ -591,3 +592,24 @@ def test_further_sets_and_additions_are_differences_by_seed(real):
     assert len(lines) == 4  # two seeds are too few
     assert '| 200.0 | 201.0 | 3 |' in lines[2]
     assert f'231.0 (**+31.0**±{4.303 / 3**0.5:.1f}) | 201.0 (+0.0±0.0)' in lines[3]
+
+
+def test_auto_is_what_one_search_of_the_vectors_gives(real):
+    """Scores of both directions by the transform that the bank chooses; hubs among the items."""
+    random = torch.Generator().manual_seed(0)
+    hub, sides = torch.randn(16, generator=random) / 4, {}
+    for part, count in (('bank', 300), ('test', 40)):
+        own = torch.randn(count, 16, generator=random)
+        items = own + 2 * hub * torch.rand(count, 1, generator=random)
+        texts = own + hub + torch.randn(count, 16, generator=random)
+        for side, x in (('text', texts), ('video', items)):
+            sides[part, side] = torch.nn.functional.normalize(x, dim=1)
+    ask, find = sides['test', 'text'], sides['test', 'video']
+    bank = real['measure'].Bank(sides['bank', 'text'] @ find.t(), sides['bank', 'video'] @ ask.t())
+    both, said = real['measure'].chosen_alone(
+        lambda part, side: sides[part, side], torch.arange(300), ask @ find.t(), bank
+    )
+    assert said['t2v'] != 'raw'
+    pairs = sides['bank', 'text'], sides['bank', 'video']
+    found = mmvtr.retrieve(ask, find, k=40, bank=pairs, transform='auto')
+    assert torch.equal(both.t2v.argsort(1, descending=True), torch.as_tensor(found.ids))
