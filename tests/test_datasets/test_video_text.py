@@ -2,6 +2,9 @@
 
 import copy
 import random
+import re
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +13,7 @@ from mmengine.logging import MMLogger
 from mmengine.runner import Runner
 from torch.utils.data import DataLoader
 
+from children import ROOT
 from mmvtr.datasets import (
     BrokenVideoError,
     EpochSampler,
@@ -21,7 +25,10 @@ from mmvtr.datasets import (
 )
 from mmvtr.datasets.sampling.environments import Environments
 from mmvtr.datasets.videos.missing import read_broken, write_broken
+from mmvtr.engine.checks.config_checks import component_faults
 from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor
+from mmvtr.registry import DATASETS, TASK_UTILS
+from mmvtr.utils import load_config, register_all_modules
 
 #: Text 2 belongs to two videos, video 3 has no text.
 VIDEOS = [dict(video_id=name, path=f'{name}.mp4') for name in ('a', 'b', 'c', 'lonely')]
@@ -254,11 +261,29 @@ def test_batch_without_a_sound_item():
         ),
         (VIDEOS, changed(TEXTS, 2, video_idx=[]), r"text 2 .'t2'.: belongs to no video"),
         (VIDEOS, changed(TEXTS, 3, video_idx=[4]), r"text 3 .'t3'.: belongs to video 4"),
+        (['a', *VIDEOS], TEXTS, 'Tiny: video 0: expected an object of keys and values'),
+        ([dict(path='a.mp4')], TEXTS, "Tiny: video 0: expected a key 'video_id'"),
+        (VIDEOS, [dict(text_id='0', caption='a', video_idx=[0])], "text 0: expected a key 'text'"),
+        (VIDEOS, [dict(text='a', video_idx=[0])], "text 0: expected a key 'text_id'"),
+        (VIDEOS, [dict(text_id='0', text='a')], "text 0: expected a key 'video_idx'"),
+        *(
+            (VIDEOS, changed(TEXTS, 1, video_idx=x), "text 1 .'t1'., video_idx: expected a list of")
+            for x in (['a'], 0, 3, [0.0], [True], 'a')
+        ),
+        (changed(VIDEOS, 1, duration='3'), TEXTS, 'video 1, duration: .* seconds, found .3.'),
+        (changed(VIDEOS, 1, duration=None), TEXTS, 'video 1, duration: .* seconds, found None'),
+        (VIDEOS, changed(TEXTS, 1, start=2.0, end=1.0), 'text 1: ends at 1.0 s, before its start'),
+        (VIDEOS, changed(TEXTS, 1, start=0.5), "text 1: has one of 'start' and 'end'"),
     ],
 )
 def test_wrong_annotations_name_the_row(videos, texts, message):
     with pytest.raises(ValueError, match=message):
         Tiny(videos, texts)
+
+
+def test_a_dataset_without_annotations_says_what_it_lacks():
+    with pytest.raises(NotImplementedError, match=r'VideoTextDataset must define load_annot'):
+        VideoTextDataset(video_pipeline=[], text_pipeline=[])
 
 
 def test_a_broken_video_is_told_what_to_do_about_it():
@@ -694,3 +719,32 @@ def test_what_a_set_knows_of_itself_as_judgments():
     strange = PairValues(['x'], ['y'], np.ones(1), 'file')
     with pytest.raises(ValueError, match='file: none of 1 pairs belongs to these texts'):
         Tiny(judgments=strange).judgments()
+
+
+def test_the_dataset_of_the_page(tmp_path, monkeypatch):
+    register_all_modules()
+    for one in (DATASETS, TASK_UTILS):
+        monkeypatch.setattr(one, '_module_dict', dict(one.module_dict))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    page = (ROOT / 'docs/data.md').read_text()
+    section = page.partition('\n## Another dataset')[2].partition('\n## ')[0]
+    blocks = re.findall(r'```python\n# (\S+\.py)\n(.*?)```', section, flags=re.DOTALL)
+    assert len(blocks) == section.count('```python') == 2
+    for file, source in blocks:
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(source.replace("_base_ = ['", f"_base_ = ['{ROOT}/configs/"))
+    monkeypatch.chdir(tmp_path)
+    Path('data/my').mkdir(parents=True)
+    for name in ('a.mp4', 'b.mp4'):
+        Path('data/my', name).touch()
+    long = 'word ' * 21
+    Path('data/my/test.txt').write_text(f'data/my/a.mp4 a dog runs\ndata/my/b.mp4 {long}\n')
+    cfg = load_config('configs/my_clip4clip.py')
+    assert [*component_faults(cfg)] == []
+    found = DATASETS.build(cfg.test_dataloader.dataset)
+    assert [video['video_id'] for video in found.videos] == ['a', 'b']
+    assert [(text['text'], text['video_idx']) for text in found.texts] == [('a dog runs', [0])]
+    said = found.protocol()
+    assert (said['split'], said['records.short']) == ('test', '1 of 2 texts')
+    sys.modules.pop('my_project.datasets', None)
+    sys.modules.pop('my_project', None)

@@ -350,16 +350,28 @@ class Transform:
 
 #: All transforms by name, in the order of their definitions.
 TRANSFORMS: dict[str, type[Transform]] = {}
+#: What is called with each new transform: its hook is made (:mod:`mmvtr.engine.hooks`).
+MADE: list[Callable[[type[Transform]], Any]] = []
 
 
 def transform(
-    name: str, *, label: str, claim: str, source: str, function: Optional[Callable] = None
+    name: str,
+    *,
+    label: str,
+    claim: str,
+    source: str,
+    function: Optional[Callable] = None,
+    force: bool = False,
 ) -> Callable[[type], Callable[..., Tensor]]:
     """Return a decorator that adds a class to :data:`TRANSFORMS` and returns its function.
 
     Args:
         name, label, claim, source: see :class:`Transform`.
         function: a function [Q, N] -> [Q, N] that exists already.
+        force: replace a transform of this name.
+
+    Raises:
+        ValueError: a name or a label that another transform has.
 
     Example:
         ::
@@ -369,6 +381,11 @@ def transform(
     """
 
     def add(kind: type[Transform]) -> Callable[..., Tensor]:
+        if name in TRANSFORMS and not force:
+            there = TRANSFORMS[name]
+            raise ValueError(f'transform {name!r} exists, in {there.__module__}: force=True')
+        if any(x.label == label and x.name != name for x in TRANSFORMS.values()):
+            raise ValueError(f'transform {name!r}: another one has the label {label!r}')
         kind.name, kind.label, kind.claim, kind.source = name, label, claim, source
         kind.described = [*_described(kind)]
         kind.options = {x.name: x.default for x in kind.described}
@@ -376,6 +393,8 @@ def transform(
         kind.needs = {x for x, default in kind.options.items() if default is NEEDED}
         kind.function = staticmethod(function or _function(kind))
         TRANSFORMS[name] = kind
+        for make in MADE:
+            make(kind)
         return kind.function
 
     return add
