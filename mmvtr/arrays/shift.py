@@ -20,7 +20,7 @@ from mmvtr.functional.similarities.distinct import distinct_rows
 #: Raw scores of a query that are read.
 DEPTH = 10
 #: Fewest served queries, and most queries of either kind, that are compared.
-LEAST, MOST = 100, 500
+FEWEST_QUERIES, MOST = 100, 500
 #: Largest share of false alarms among comparisons of queries that are like the bank's.
 ERROR = 0.01
 #: What is compared of each query.
@@ -133,10 +133,10 @@ def shift_of(queries: Tensor, served: Tensor, bank: Tensor) -> Shift | None:
         bank: float64 [m, 3], figures of texts of the bank.
 
     Returns:
-        None if there are fewer than :data:`LEAST` different queries.
+        None if there are fewer than :data:`FEWEST_QUERIES` different queries.
     """
     rows = distinct_rows(queries.cpu())
-    if len(rows) < LEAST:
+    if len(rows) < FEWEST_QUERIES:
         return None
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))
     served = served[rows[order[:MOST]]]
