@@ -14,6 +14,7 @@ from mmvtr.functional.similarities.tiles import top_of_rows
 TILE = 2**24
 
 
+@torch.no_grad()
 def mine_negatives(
     queries: Any,
     gallery: Any,

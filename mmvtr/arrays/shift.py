@@ -77,9 +77,9 @@ class Asked(NamedTuple):
     items: int
 
     @classmethod
-    def of(cls, bank: Bank, random: torch.Generator) -> Asked:
+    def of(cls, bank: Bank, generator: torch.Generator) -> Asked:
         """Draw from a bank with pairs."""
-        pairs = bank.pairs[torch.randperm(len(bank.pairs), generator=random)]
+        pairs = bank.pairs[torch.randperm(len(bank.pairs), generator=generator)]
         leads = pairs[_firsts(pairs[:, 1])]
         drawn = leads[_firsts(leads[:, 0])][:MOST, 0]
         mine = pairs[torch.isin(pairs[:, 0], drawn)]

@@ -265,24 +265,24 @@ def fit_topk_probabilities(
     items = len(bank.items)
     if items < LEAST:
         raise ValueError(f'{items} different bank videos are too few: at least {LEAST}')
-    random = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     columns = len(gallery) + int(bank.pairs[:, 0].bincount().max())
     most = max(4 * LEAST, min(MOST, SCORES // columns))
-    order = torch.randperm(len(bank.texts), generator=random)[bank.pairs[:, 0]]
+    order = torch.randperm(len(bank.texts), generator=generator)[bank.pairs[:, 0]]
     pairs = bank.pairs[order.argsort(stable=True)]  # those of a text stay together
-    half = torch.rand(items, generator=random).argsort() < items // 2
+    half = torch.rand(items, generator=generator).argsort() < items // 2
     first = half[_leads(pairs)]
     asked = torch.arange(len(pairs)) < most
 
     def of(asked: Tensor, known: Tensor) -> _Lists:
         held = known[~_shared(known, asked)]
-        return _Lists.of(bank, gallery, fitted, asked, held, random).cut(depth)
+        return _Lists.of(bank, gallery, fitted, asked, held, generator).cut(depth)
 
     found = _fitted(
         _folded(of, pairs[:most], pairs),
         _folded(of, pairs[first & asked], pairs[first]),
         of(pairs[~first & asked], pairs[first]),
-        random,
+        generator,
     )
     asked_texts = Asked.of(bank, torch.Generator().manual_seed(seed))
     return found._replace(depth=depth, items=len(gallery), most=most, asked=asked_texts)
@@ -303,17 +303,17 @@ def calibrate_topk(scores: Tensor, right: Tensor, *, seed: int = 0) -> TopKProba
         raise ValueError(f'scores {[*scores.shape]} and right {[*right.shape]} must be [Q, K]')
     if len(scores) < LEAST:
         raise ValueError(f'{len(scores)} lists are too few: at least {LEAST}')
-    random = torch.Generator().manual_seed(seed)
-    half = torch.rand(len(scores), generator=random).argsort() < len(scores) // 2
+    generator = torch.Generator().manual_seed(seed)
+    half = torch.rand(len(scores), generator=generator).argsort() < len(scores) // 2
     parts = (_Lists(scores[rows].float(), right[rows].bool()) for rows in (half, ~half))
     first, second = parts
     if not (first.right.any() and second.right.any()):
         raise ValueError('in one half of the lists no place is right')
-    return _fitted([first, second], [first], second, random)
+    return _fitted([first, second], [first], second, generator)
 
 
 def _fitted(
-    whole: Sequence[_Lists], first: Sequence[_Lists], tested: _Lists, random: torch.Generator
+    whole: Sequence[_Lists], first: Sequence[_Lists], tested: _Lists, generator: torch.Generator
 ) -> TopKProbabilities:
     """Fit lines to all lists; temperature and thresholds to one half, tested on the other half.
 
@@ -324,14 +324,14 @@ def _fitted(
     shares = torch.cat([one.cumulated(temperature)[:, 0] for one in first])
     levels = shares.quantile(1 - torch.tensor(SHARES, dtype=torch.float64))
     cumulated = torch.cat([one.cumulated(temperature) for one in whole])
-    ranks = torch.cat([one.ranks(random) for one in whole])
+    ranks = torch.cat([one.ranks(generator) for one in whole])
     lines = [
         platt_line(_logit(cumulated[:, min(k, cumulated.shape[1]) - 1]), (ranks <= k).double())
         for k in LENGTHS
     ]
     share = tested.cumulated(temperature)[:, 0]
     return TopKProbabilities(
-        temperature, torch.stack(lines), share, tested.ranks(random) == 1, levels
+        temperature, torch.stack(lines), share, tested.ranks(generator) == 1, levels
     )
 
 
@@ -381,7 +381,7 @@ class _Lists(NamedTuple):
         fitted: Optional[ItemBiases],
         asked: Tensor,
         held: Tensor,
-        random: torch.Generator,
+        generator: torch.Generator,
     ) -> _Lists:
         """Return lists [q, N + m] of the pairs ``asked`` [q, 2]: the gallery and, last, the items
         of the pair's text, with biases of the pairs ``held`` [p, 2]."""
@@ -396,7 +396,7 @@ class _Lists(NamedTuple):
         copy = torch.full((len(asked),), -1)
         copy[rows] = places
         share = len(gallery) / len(bank.items)
-        drawn = torch.rand(mates.shape, generator=random) < share
+        drawn = torch.rand(mates.shape, generator=generator) < share
         known &= (mates == number[:, None]) | (copy[mates] >= 0) | drawn
         every = torch.cat(
             [raw, torch.where(known.to(raw.device), own[mates], raw.amin(1, True))], 1
@@ -419,7 +419,7 @@ class _Lists(NamedTuple):
         every, places = top_of_rows(self.every, depth)
         return _Lists(every, self.right.gather(1, places))
 
-    def ranks(self, random: torch.Generator) -> Tensor:
+    def ranks(self, generator: torch.Generator) -> Tensor:
         """Return the place of the best right item, int64 [q], at random among items of its score;
         the largest int64 if no item is right."""
         best = self.every.masked_fill(~self.right, -torch.inf).amax(1, keepdim=True)
@@ -427,7 +427,7 @@ class _Lists(NamedTuple):
         equal = EQUAL * best.abs()
         higher = ((above > equal) & ~self.right).sum(1)
         alike = ((above.abs() <= equal) & ~self.right).sum(1)
-        drawn = torch.rand(len(alike), generator=random).to(alike.device)
+        drawn = torch.rand(len(alike), generator=generator).to(alike.device)
         found = 1 + higher + (drawn * (alike + 1)).long()
         return found.masked_fill(~self.right.any(1), torch.iinfo(torch.int64).max)
 

@@ -25,7 +25,7 @@ from mmvtr.models.gradient_cache import uncached_autocast
 from mmvtr.models.target import Filled, Matrices, Target
 from mmvtr.structures import Levels, take
 
-#: Result of one block: 0-dim figures of the supervision, and the sums of each loss by matrix and
+#: Result of one block: figures of the supervision, and the sums of each loss by matrix and
 #: direction.
 Left = tuple[dict[str, Tensor], dict[str, dict[str, dict[str, Sums]]]]
 
@@ -33,8 +33,8 @@ Left = tuple[dict[str, Tensor], dict[str, dict[str, dict[str, Sums]]]]
 class BlockSupervision(nn.Module):
     """A supervision in three steps, which :meth:`forward` runs on the whole matrix as one block.
 
-    A block changes no state and draws no random numbers; its results are 0-dim sums.  A subclass
-    that overrides ``forward`` gets the whole matrix.
+    A block changes no state and draws no random numbers; its results are sums of one shape.  A
+    subclass that overrides ``forward`` gets the whole matrix.
     """
 
     #: Why its configuration needs the whole matrix; '' if blocks suffice.

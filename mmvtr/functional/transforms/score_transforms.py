@@ -70,7 +70,7 @@ class _Plan(Transform):
         None,
         'weights of bank queries that sum to one; None: all alike',
         'be a tensor or an array',
-        lambda x: False,
+        lambda x: isinstance(x, Tensor),
     )
     tolerance: ClassVar[Any] = None
     marginal_penalty: ClassVar[Any] = 1.0

@@ -77,8 +77,8 @@ class Option(NamedTuple):
         if getattr(value, 'ndim', None) == 0 and hasattr(value, 'item'):
             learned = isinstance(value, Tensor) and value.requires_grad
             value = value if learned else value.item()
-        elif hasattr(value, 'ndim') and self.type == 'Optional[Tensor]':
-            return torch.as_tensor(value)
+        elif hasattr(value, 'ndim'):
+            value = torch.as_tensor(value)
         try:
             good = isinstance(value, bool) == (self.type == 'bool') and bool(self.fits(value))
         except (TypeError, ValueError, OverflowError, RuntimeError):  # a text; int() of NaN

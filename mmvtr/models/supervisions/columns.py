@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from mmvtr.functional.losses.contrastive import WAYS, Columns
 from mmvtr.models.blocks import BlockSupervision, Pairs
 from mmvtr.models.similarities.cosine import CosineSimilarity
-from mmvtr.models.target import Filled, Target
+from mmvtr.models.target import Filled, Target, slots_of
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, take
 
@@ -193,12 +193,12 @@ def check_columns(
         check_columns(part, similarity, losses)
     if not getattr(supervision, 'kinds', ()) or not hasattr(supervision, 'similarity'):
         return
-    levels, known = supervision.similarity.levels, getattr(similarity, 'cosines', {})
+    levels, cosines = supervision.similarity.levels, getattr(similarity, 'cosines', {})
     for name, loss in losses.items():
-        if 'columns' not in (getattr(loss, 'slots', None) or ()):
+        if 'columns' not in (slots_of(loss) or ()):
             continue
         for matrix in loss.reads:
-            of = known.get(matrix)
+            of = cosines.get(matrix)
             if of is None or not set(of) <= set(levels):
                 read = f'{matrix!r} of {type(similarity).__name__}, which loss {name!r} reads,'
                 what = 'is none' if of is None else f'is one of {[*of]}'
