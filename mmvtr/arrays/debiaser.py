@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import threading
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Mapping, Optional, Union
+from typing import Any, Callable, Mapping, Optional, Union
 
 import numpy as np
 import torch
@@ -61,6 +62,8 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 #: :attr:`Debiaser.why_` of a Debiaser that has a bank and no gallery yet.
 WAITING = 'not fitted: there is no gallery yet'
+#: Held while the state of a Debiaser is replaced, which takes no time.
+_REPLACING = threading.Lock()
 #: What a Debiaser says that was loaded alone.
 ABSENT = 'the vectors of the gallery are not here'
 
@@ -68,7 +71,8 @@ ABSENT = 'the vectors of the gallery are not here'
 class Debiaser:
     """A gallery with the biases that a bank gives its items.
 
-    One thread may change it while others search, export or save: these see it before or after.
+    Threads may search, export and save while others change it: they see it before or after.  Of
+    two changes at once one begins again, from what the other has made.
     ``copy.copy`` makes a second one of the same state, for a change that others are not to see yet.
 
     Args:
@@ -144,12 +148,15 @@ class Debiaser:
         if videos is None:
             if bank is None:
                 raise ValueError('there is neither a gallery nor a bank')
-            bank, after = read_bank(bank, None, self.geometry), self._state.generations.refitted(0)
-            self._state = State(bank=bank, why=WAITING, generations=after)
-            return self
+            waiting = State(bank=read_bank(bank, None, self.geometry), why=WAITING)
+            return self._change(
+                lambda state: waiting._replace(generations=state.generations.refitted(0))
+            )
         gallery, named = read_items(videos, ids, self.geometry)
-        self._fit(State(gallery, named, generations=self._state.generations), bank)
-        return self
+        given = State(gallery, named)
+        return self._change(
+            lambda state: self._fitted(given._replace(generations=state.generations), bank)
+        )
 
     @torch.no_grad()
     def fit_scores(
@@ -174,9 +181,8 @@ class Debiaser:
         if self.transform == 'auto':
             chosen = choose_by_scores(tiles.shape[0], pairs, seed=self.seed)
         fitted, why = fitting.fit_scores(chosen, tiles, extra_inputs)
-        after = self._state.generations.refitted(0)
-        self._state = State(fitted=fitted, why=why, generations=after)
-        return self
+        found = State(fitted=fitted, why=why)
+        return self._change(lambda state: found._replace(generations=state.generations.refitted(0)))
 
     @arrays_too
     @torch.no_grad()
@@ -241,8 +247,7 @@ class Debiaser:
             bank: see :meth:`fit`.  A calibration belongs to the former biases and is dropped,
                 which :attr:`why_` says.
         """
-        self._fit(self._there(), bank)
-        return self
+        return self._change(lambda state: self._fitted(self._there(state), bank))
 
     @torch.no_grad()
     def add(self, videos: Any, *, ids: Any = None) -> Debiaser:
@@ -258,12 +263,15 @@ class Debiaser:
         Raises:
             TypeError, ValueError: see :meth:`fit`; an id that exists already.
         """
-        state = self._with_items()
+        self._with_items()
         further, new = read_items(videos, ids, self.geometry)
-        if (new is None) != (state.ids is None):
-            raise ValueError('ids must be given for all videos or for none')
-        self._state = self._changed(state, None, further, new)
-        return self
+
+        def with_further(state: State) -> State:
+            if (new is None) != (self._with_items(state).ids is None):
+                raise ValueError('ids must be given for all videos or for none')
+            return self._changed(state, None, further, new)
+
+        return self._change(with_further)
 
     @torch.no_grad()
     def remove(self, ids: Any) -> Debiaser:
@@ -275,9 +283,9 @@ class Debiaser:
         Raises:
             TypeError, ValueError: an unknown id, or one that occurs twice; all items.
         """
-        state = self._with_items()
-        self._state = self._changed(state, self._gone(state, ids))
-        return self
+        return self._change(
+            lambda state: self._changed(state, self._gone(self._with_items(state), ids))
+        )
 
     @torch.no_grad()
     def update(self, videos: Any, *, ids: Any = None) -> Debiaser:
@@ -290,10 +298,13 @@ class Debiaser:
         Raises:
             TypeError, ValueError: see :meth:`add` and :meth:`remove`.
         """
-        state = self._with_items()
+        self._with_items()
         further, named = read_items(videos, ids, self.geometry)
-        self._state = self._changed(state, self._gone(state, named), further, named)
-        return self
+        return self._change(
+            lambda state: self._changed(
+                state, self._gone(self._with_items(state), named), further, named
+            )
+        )
 
     def calibrate(self) -> Debiaser:
         """Calibrate P(right) of the places of lists on the bank's own pairs; return ``self``.
@@ -301,15 +312,18 @@ class Debiaser:
         Raises:
             ValueError: a bank without pairs, or with fewer than 50 different ones.
         """
-        state = self._there()
-        found = fit_topk_probabilities(state.bank, state.gallery, state.fitted, seed=self.seed)
-        self.keep(found)
-        return self
+
+        def calibrated(state: State) -> State:
+            of = self._there(state)
+            return state.calibrated(
+                fit_topk_probabilities(of.bank, of.gallery, of.fitted, seed=self.seed)
+            )
+
+        return self._change(calibrated)
 
     def keep(self, calibration: Optional[TopKProbabilities]) -> None:
         """Keep a calibration that was fitted to these biases elsewhere; None = none."""
-        after = self._state.generations.recalibrated(calibration is not None)
-        self._state = self._state._replace(calibration=calibration, generations=after)
+        self._change(lambda state: state.calibrated(calibration))
 
     def rows_of(self, ids: Any) -> Tensor:
         """Return the rows of items in :attr:`biases_`, :attr:`generations_` and
@@ -584,7 +598,17 @@ class Debiaser:
 
     # -- shared by the methods above --------------------------------------------------------
 
-    def _fit(self, state: State, bank: Any) -> None:
+    def _change(self, made: Callable[[State], State]) -> Debiaser:
+        """Replace the state by what is made of it: again, if another thread was faster."""
+        while True:
+            before = self._state
+            after = made(before)
+            with _REPLACING:
+                if self._state is before:
+                    self._state = after
+                    return self
+
+    def _fitted(self, state: State, bank: Any) -> State:
         gallery = state.gallery
         bank = None if bank is None else read_bank(bank, gallery.width, self.geometry)
         chosen = fitting.chosen(self.transform, self.options, bank, gallery.width, self.seed)
@@ -593,7 +617,7 @@ class Debiaser:
             why += '; the calibration of the former biases is gone'
         after = state.generations.refitted(len(gallery))
         found = dict(bank=bank, fitted=fitted, why=why, calibration=None, generations=after)
-        self._state = state._replace(**found)
+        return state._replace(**found)
 
     def _changed(
         self,
@@ -646,16 +670,16 @@ class Debiaser:
         gone[state.rows_of(ids)] = True
         return gone
 
-    def _there(self) -> State:
-        """Return the state, with a gallery."""
-        state = self._with_items()
+    def _there(self, state: Optional[State] = None) -> State:
+        """Return the state, that of now by default, with a gallery."""
+        state = self._with_items(state)
         if state.gallery is None:
             raise ValueError(f'{ABSENT}: give it to load(folder, videos)')
         return state
 
-    def _with_items(self) -> State:
-        """Return the state, with items, whose vectors may not be here."""
-        state = self._state
+    def _with_items(self, state: Optional[State] = None) -> State:
+        """Return the state, that of now by default, with items, whose vectors may not be here."""
+        state = self._state if state is None else state
         if state.width is None:
             raise ValueError('this Debiaser has no gallery yet: call fit(videos, bank)')
         return state

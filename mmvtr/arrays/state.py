@@ -55,6 +55,11 @@ class State(NamedTuple):
         """What was chosen and why, and how many items the calibration has not seen."""
         return '; '.join(filter(None, [self.why, self.generations.uncalibrated]))
 
+    def calibrated(self, calibration: Optional[TopKProbabilities]) -> State:
+        """Return the state with a calibration, or without one."""
+        after = self.generations.recalibrated(calibration is not None)
+        return self._replace(calibration=calibration, generations=after)
+
     @property
     def width(self) -> Optional[int]:
         """Of the gallery's vectors; None = there is none."""

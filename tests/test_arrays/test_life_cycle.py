@@ -4,12 +4,14 @@ searches beside changes."""
 import copy
 import json
 import threading
+import time
 
 import numpy as np
 import pytest
 import torch
 
 import mmvtr
+from mmvtr.arrays import fitting
 from mmvtr.arrays.vectors import Part, Vectors
 from mmvtr.functional.transforms.transform_table import ADDITIVE, OF_BANK
 
@@ -131,6 +133,43 @@ def test_of_equal_scores_the_lowest_row_comes_first(kind, monkeypatch):
         inside = np.diff(alike, axis=1) == 0
         assert inside.mean() > 0.95 and (np.diff(found, axis=1)[inside] > 0).all()
         assert np.array_equal(one.search(texts, 7).ids, found[:, :7])
+
+
+def test_no_change_of_several_threads_is_lost(monkeypatch):
+    one = fitted('nnn', slice(60))
+    further, wrong, start = fitting.further, [], threading.Barrier(4)
+
+    def slow(*given):
+        time.sleep(0.002)  # others change meanwhile
+        return further(*given)
+
+    monkeypatch.setattr(fitting, 'further', slow)
+
+    def change(number):
+        try:
+            start.wait()
+            for row in range(60 + number, 90, 4):
+                one.add(VIDEOS[[row]], ids=[IDS[row]])
+                one.update(VIDEOS[[row]], ids=[IDS[row]])
+                one.remove([IDS[row - 60]])
+            if number == 0:
+                one.refit(BANK).calibrate()
+        except Exception as error:  # noqa: BLE001 - whatever it is
+            wrong.append(error)
+
+    threads = [threading.Thread(target=change, args=(i,)) for i in range(4)]
+    for x in threads:
+        x.start()
+    for x in threads:
+        x.join()
+    assert not wrong
+    assert {*one.ids_.tolist()} == {*IDS[30:]} and len(one) == 60
+    assert one.generation_ == 1 + 3 * 30 + 2
+    fresh = mmvtr.fit(VIDEOS, BANK, 'nnn', ids=IDS)
+    expected = fresh.biases_[fresh.rows_of(one.ids_)]
+    np.testing.assert_allclose(
+        one.biases_ - one.biases_.mean(), expected - expected.mean(), atol=1e-6
+    )
 
 
 def test_what_is_no_change_of_items_is_refused():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Callable, Sequence
+from pathlib import Path
+from typing import Callable, Sequence, Union
 
 import numpy as np
 import torch
@@ -38,6 +39,34 @@ def load_text_model(name: str) -> Embed:
             f'{name[:80]!r} is no text model: {", ".join(f"{x}:NAME" for x in _KINDS)} expected'
         )
     return _KINDS[kind](rest)
+
+
+def text_model_of(location: Union[str, Path], dim: int, name: str, *, own: bool) -> Embed:
+    """Return the text model of a gallery whose vectors were made elsewhere.
+
+    Args:
+        location: of the gallery.
+        dim: entries of its vectors.
+        name: see :func:`load_text_model`.
+        own: whether the gallery has a model of its own.
+
+    Raises:
+        ValueError: it has one; vectors of another width.
+        ImportError, OSError, RuntimeError: see :func:`load_text_model`.
+    """
+    if own:
+        raise ValueError(
+            f'{location} has a model of its own: --text-model is for galleries whose vectors come '
+            'from elsewhere'
+        )
+    embed = load_text_model(name)
+    width = embed(['a']).shape[1]
+    if width != dim:
+        raise ValueError(
+            f'{name[:80]} makes vectors of {width} entries, the gallery has {dim}: it is another '
+            'model'
+        )
+    return embed
 
 
 def _sentence_transformer(name: str) -> Embed:

@@ -147,9 +147,17 @@ class Watch:
 
 
 def of_debiaser(
-    items: int, days: int, way: str, pairs: int, asked: int, seed: int = 0
+    items: int,
+    days: int,
+    way: str,
+    pairs: int,
+    asked: int,
+    seed: int = 0,
+    *,
+    weeks_between: int = 1,
+    seconds: float = math.inf,
 ) -> dict[str, Any]:
-    """Return what a year of a Debiaser shows."""
+    """Return what a year of a Debiaser shows, or the weeks of it that fit into CPU seconds."""
     world, started = World(seed, pairs), time.process_time()
     day_of = Day(world, items)
     one = mmvtr.fit(day_of.vectors, world.bank(0), way, ids=day_of.ids).calibrate()
@@ -165,27 +173,33 @@ def of_debiaser(
                 generations.append(one.generation_)
             texts, own = day_of.asked(day, asked)
             found = one.search(texts, 1)
-            said.append(found.probabilities[:, 0])
-            right.append(found.ids[:, 0] == np.array(own, dtype=object))
+            if found.probabilities is not None:
+                said.append(found.probabilities[:, 0])
+                right.append(found.ids[:, 0] == np.array(own, dtype=object))
             if day % 30 == 0:
                 one = watch.one = moved(one, day_of, Path(folder), texts)
             if day % 7 == 0:
-                stale, week = one.stale_, summary(np.concatenate(said), np.concatenate(right))
-                weeks.append(dict(day=day, items=len(one), **stale._asdict(), **week))
+                if said:
+                    stale, week = one.stale_, summary(np.concatenate(said), np.concatenate(right))
+                    weeks.append(dict(day=day, items=len(one), **stale._asdict(), **week))
                 said, right = [], []
                 bank = world.bank(day)
-                nearly = copy.copy(one).refit(bank).calibrate()
+                nearly = copy.copy(one).refit(bank)
+                if day // 7 % weeks_between == 0:
+                    nearly.calibrate()
                 fresh = mmvtr.fit(day_of.vectors, bank, way, ids=day_of.ids)
                 a, b = (x.search(texts, 10) for x in (nearly, fresh))
                 equal.append(bool((a.ids == b.ids).all()))
                 one = watch.one = nearly
                 generations.append(one.generation_)
-                print(weeks[-1], equal[-1], file=sys.stderr, flush=True)
+                print(day, weeks[-1], equal[-1], file=sys.stderr, flush=True)
+                if time.process_time() - started > seconds:
+                    break
     assert one.ids_.tolist() == day_of.ids
     return dict(
         python=sys.version.split()[0],
         items=items,
-        days=days,
+        days=day,
         transform=way,
         pairs=pairs,
         errors=watch.wrong[:5],
@@ -399,6 +413,10 @@ def main() -> None:
     add('--transform', default='unbalanced_sinkhorn')
     add('--pairs', type=int, default=800, help='of a bank')
     add('--asked', type=int, default=200, help='queries of a day')
+    add('--calibrate', type=int, default=1, help='each so many weeks')
+    add(
+        '--seconds', type=float, default=math.inf, help='CPU seconds after which a week is the last'
+    )
     add('--store', type=Path, help='folder of a store, whose process is killed')
     add('--kills', type=int, default=30)
     add('--work', type=Path, help=argparse.SUPPRESS)
@@ -412,7 +430,8 @@ def main() -> None:
     if args.store:
         found = of_store(args.store, args.items, args.days, args.kills, *how)
     else:
-        found = of_debiaser(args.items, args.days, *how)
+        limits = dict(weeks_between=args.calibrate, seconds=args.seconds)
+        found = of_debiaser(args.items, args.days, *how, **limits)
     text = json.dumps(found, indent=1)
     if args.out:
         args.out.write_text(text + '\n', encoding='utf-8')

@@ -9,9 +9,10 @@
 Prints rank, id, score and file of the best videos of each text; if the gallery has a calibration
 also P, the probability that a video matches. Added videos are named after their files; they get a
 bias if the gallery has biases, without changing those of the others, and windows if the gallery has
-windows. --refit and --undo change windows, too. Removing and adding in one call is one change: if
-it fails, nothing has changed. On a Qdrant server, DIR is http://HOST:PORT/NAME, and --config the
-config.json of the export.
+windows. In a gallery of vectors that mmvtr did not make, texts need --text-model, and videos cannot
+be added here. --refit and --undo change windows, too. Removing and adding in one call is one
+change: if it fails, nothing has changed. On a Qdrant server, DIR is http://HOST:PORT/NAME, and
+--config the config.json of the export.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any, Optional
 from mmvtr.cli import Parser, check_files, query, setting, tool
 from mmvtr.cli.transform_options import add_options, numbers_given
 from mmvtr.functional.transforms.transform_table import OF_QUERIES
+from mmvtr_gallery.commands import TEXT_MODEL
 
 #: Line printed between hits that meet the minimum precision and the others.
 BELOW = '        below this, probably nothing here'
@@ -76,6 +78,7 @@ def parse_args() -> argparse.Namespace:
     )
     add('--config', metavar='FILE', help='config; default: config.json in the folder')
     add('--checkpoint', metavar='FILE', help='checkpoint, if it has moved since the export')
+    add('--text-model', metavar='KIND:NAME', help=TEXT_MODEL)
     args = parser.parse_args()
     held = bool(args.quarantine), bool(args.release)
     changes = [bool(args.add or args.delete), bool(args.refit), args.undo, *held]
@@ -91,6 +94,8 @@ def parse_args() -> argparse.Namespace:
         parser.error('--min-precision belongs to a TEXT to search for')
     if args.moments and (not args.texts or args.min_precision is not None):
         parser.error('--moments belongs to a TEXT to search for, and windows have no precision')
+    if args.text_model and args.add:
+        parser.error('--text-model encodes no videos: leave --add out')
     if args.k < 1:
         raise ValueError(f'k must be 1 or more, not {args.k}')
     check_files(args.add)
@@ -122,13 +127,20 @@ def run(args: argparse.Namespace) -> None:
                 store.threshold(args.min_precision)  # refuses, before a model is built in vain
         if args.add or args.texts or bank or known:
             from mmvtr import apis
-            from mmvtr_gallery.stored_model import load_stored_retriever
+            from mmvtr_gallery.stored_model import load_stored_retriever, names_model
+            from mmvtr_gallery.text_models import text_model_of
 
-            model, cfg = load_stored_retriever(
-                args.index, store, config=args.config, checkpoint=args.checkpoint
-            )
+            own = bool(args.config or args.checkpoint) or names_model(args.index, store)
+            if args.text_model:
+                embed = text_model_of(args.index, store.dim, args.text_model, own=own)
+            else:
+                model, cfg = load_stored_retriever(
+                    args.index, store, config=args.config, checkpoint=args.checkpoint
+                )
 
         def encoded(texts: list[str]) -> Any:
+            if args.text_model:
+                return embed(texts)
             return apis.vectors(model, apis.encode_texts(model, cfg, texts).levels)
 
         if changes:

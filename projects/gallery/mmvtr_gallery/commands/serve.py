@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from mmvtr.cli import Parser, tool
+from mmvtr_gallery.commands import TEXT_MODEL
 
 LOOPBACK = ('localhost', '127.0.0.1', '::1')
 
@@ -74,12 +75,7 @@ def parse_args() -> argparse.Namespace:
     add('--access-log', metavar='FILE', help='a line of JSON for each request, without its content')
     add('--config', metavar='FILE', help='config; default: config.json in the folder')
     add('--checkpoint', metavar='FILE', help='checkpoint, if it has moved since the export')
-    add(
-        '--text-model',
-        metavar='KIND:NAME',
-        help='encodes texts for vectors made elsewhere: sentence-transformers:NAME, '
-        'open_clip:NAME@TAG, or server:NAME of the /v1/embeddings at MMVTR_EMBEDDINGS_URL',
-    )
+    add('--text-model', metavar='KIND:NAME', help=TEXT_MODEL)
     args = parser.parse_args()
     if (args.store is None) != args.demo:
         parser.error('give either DIR or --demo')

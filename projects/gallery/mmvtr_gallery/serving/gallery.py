@@ -35,7 +35,7 @@ from mmvtr_gallery.store.drift import Drift, drift_of, served_shift
 from mmvtr_gallery.store.moments import BestWindow, MomentHit, MomentStore
 from mmvtr_gallery.store.windowing import NOT_NOTED
 from mmvtr_gallery.stored_model import load_stored_retriever, names_model
-from mmvtr_gallery.text_models import Embed, load_text_model
+from mmvtr_gallery.text_models import text_model_of
 
 #: Fields that a hit by moments and a best window share.
 _OF_HIT = ('start', 'end', 'score', 'raw', 'bias')
@@ -121,17 +121,13 @@ class Gallery(Changes):
         """
         shelf = Library(library)
         store = open_store(location)
-        if config or checkpoint or names_model(location, store):
-            if text_model is not None:
-                raise ValueError(
-                    f'{location} has a model of its own: --text-model is for galleries whose '
-                    'vectors come from elsewhere'
-                )
-            encoder: Encoder = RetrieverEncoder(
+        if text_model is not None:
+            own = bool(config or checkpoint) or names_model(location, store)
+            encoder: Encoder = TextEncoder(text_model_of(location, store.dim, text_model, own=own))
+        elif config or checkpoint or names_model(location, store):
+            encoder = RetrieverEncoder(
                 *load_stored_retriever(location, store, config=config, checkpoint=checkpoint)
             )
-        elif text_model is not None:
-            encoder = TextEncoder(_of_width(text_model, store))
         else:
             encoder = Encoder()
         return cls(location, store, _windows_of(store, location), encoder, shelf, links)
@@ -409,18 +405,6 @@ class Gallery(Changes):
             Busy: too many wait for the model.
         """
         return self.thread.job(lambda: frames and self.encoder.moment(text, frames))
-
-
-def _of_width(name: str, store: GalleryStore) -> Embed:
-    """Return a text model; raise ValueError if its vectors are not as wide as the store's."""
-    embed = load_text_model(name)
-    width = embed(['a']).shape[1]
-    if width != store.dim:
-        raise ValueError(
-            f'{name[:80]} makes vectors of {width} entries, the gallery has {store.dim}: it is '
-            'another model'
-        )
-    return embed
 
 
 def _limits(

@@ -16,6 +16,7 @@ for module in ('uvicorn', 'fastapi', 'faiss'):
     pytest.importorskip(module, reason=f'{module} is of extras of projects/gallery: serve, index')
 
 from mmvtr.arrays import Debiaser  # noqa: E402
+from mmvtr_gallery.commands import search as search_command  # noqa: E402
 from mmvtr_gallery.serving.gallery import Gallery, try_to_take  # noqa: E402
 from mmvtr_gallery.store import create_store, open_store  # noqa: E402
 from mmvtr_gallery.text_models import load_text_model  # noqa: E402
@@ -157,6 +158,29 @@ def test_texts_of_a_model_on_a_server(tmp_path, monkeypatch):
             ValueError, match=f'vectors of {DIM} entries, the gallery has {DIM + 1}'
         ):
             Gallery.open(tmp_path / 'wide', text_model='server:some/model')
+
+
+def test_search_takes_texts_of_a_model_on_a_server(tmp_path, monkeypatch, capsys):
+    place = made(tmp_path / 'store')
+
+    def search(*words):
+        monkeypatch.setattr('sys.argv', ['search', str(place), *words])
+        search_command.run(search_command.parse_args())
+        return capsys.readouterr().out
+
+    with embedding_stub.running() as stub:
+        monkeypatch.setenv('MMVTR_EMBEDDINGS_URL', stub.url)
+        model = ('--text-model', 'server:some/model')
+        with open_store(place) as store:
+            found = store.search(embedding_stub.of_text('a dog')[None], 3)[0]
+        printed = search('a dog', '--k', '3', *model)
+        assert [x.split()[1] for x in printed.splitlines()[1:4]] == [x.item.id for x in found]
+        bank = tmp_path / 'bank.txt'
+        bank.write_text('\n'.join(f'text {i}' for i in range(9)))
+        assert 'refitted' in search('--refit', str(bank), *model)
+        with pytest.raises(SystemExit):
+            search('--add', __file__, *model)
+        assert 'encodes no videos' in capsys.readouterr().err
 
 
 def test_a_gallery_with_a_model_of_its_own_takes_no_other(place):
