@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.arrays.inputs import Bank, own_products
-from mmvtr.functional.similarities.distinct import distinct_rows
+from mmvtr.functional.similarities.distinct import distinct_rows, places_in_groups
 
 #: Raw scores of a query that are read.
 DEPTH = 10
@@ -86,7 +86,7 @@ class Asked(NamedTuple):
         mine = mine[mine[:, 0].argsort(stable=True)]
         rows, counts = mine[:, 0].unique_consecutive(return_counts=True)
         text = torch.arange(len(rows)).repeat_interleave(counts)
-        slot = torch.arange(len(mine)) - (counts.cumsum(0) - counts)[text]
+        slot = places_in_groups(text)
         texts, items = bank.texts[mine[:, 0]], bank.items[mine[:, 1]]
         scores = own_products(texts, items, bank.geometry).float().cpu()
         own = scores[slot == 0, None].repeat(1, int(counts.max()))

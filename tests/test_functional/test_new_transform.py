@@ -12,7 +12,7 @@ from children import ROOT
 #: Options like those of nnn, and another formula.
 CLASS = '''
 
-@transform('mean_scaling', label='MeanScaling', claim='items near to all fall', source='a test')
+@register_transform('mean_scaling', label='MeanScaling', claim='all near: less', source='a test')
 class mean_scaling(Transform):
     """Return scores [Q, N] minus a share of each item's mean bank score, raised to a power."""
 

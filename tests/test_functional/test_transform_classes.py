@@ -8,7 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from mmvtr.functional.transforms.transform import TRANSFORMS, Transform, count, number, transform
+from mmvtr.functional.transforms.transform import (
+    TRANSFORMS,
+    Transform,
+    count,
+    number,
+    register_transform,
+)
 
 
 class Base(Transform):
@@ -26,7 +32,7 @@ def made():
 
     def make(**changed):
         kind = type('of_others', (Base,), changed)
-        return transform('of_others', label='OfOthers', claim='', source='')(kind)
+        return register_transform('of_others', label='OfOthers', claim='', source='')(kind)
 
     yield make
     TRANSFORMS.pop('of_others', None)

@@ -30,10 +30,10 @@ from mmvtr.functional.transforms.transform import (
     Transform,
     count,
     number,
+    register_transform,
     rounds,
     setting,
     temperature,
-    transform,
 )
 from mmvtr.functional.values import arrays_too
 
@@ -129,7 +129,9 @@ class _Plan(Transform):
         return scores + self.plan(bank).columns.to(scores)
 
 
-@transform('sinkhorn', label='Sinkhorn', claim=_EVEN, source='NCL, Park et al. 2022, Sec. 3.4')
+@register_transform(
+    'sinkhorn', label='Sinkhorn', claim=_EVEN, source='NCL, Park et al. 2022, Sec. 3.4'
+)
 class sinkhorn_scores(_Plan):
     """Return ``scores + b``, with b from the bank: NCL at test time (Park et al. 2022, Sec. 3.4).
 
@@ -164,7 +166,7 @@ class sinkhorn_scores(_Plan):
     )
 
 
-@transform(
+@register_transform(
     'unbalanced_sinkhorn',
     label='UnbalancedSinkhorn',
     claim='items found too often are lowered, in part',
@@ -208,7 +210,7 @@ class unbalanced_sinkhorn(_Plan):
     iterations = rounds(10)
 
 
-@transform(
+@register_transform(
     'inverted_softmax',
     label='InvertedSoftmax',
     claim='scores of an item are normalised over the bank',
@@ -247,7 +249,7 @@ class inverted_softmax(_Plan):
         return scores + _inverted(bank, self.temperature).to(scores)
 
 
-@transform(
+@register_transform(
     'dual_softmax',
     label='DualSoftmax',
     claim='scores are weighted by the softmax over the bank',
@@ -289,7 +291,7 @@ class dual_softmax(Transform):
         """Return those of the inverted softmax."""
         return _inverted(bank, self.temperature)
 
-    def transform(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
+    def apply(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
         """Return scores times the softmax over the bank, without the factor K."""
         return times_exp(raw, (raw + items) / torch.as_tensor(self.temperature).to(raw))
 
@@ -302,7 +304,7 @@ class dual_softmax(Transform):
         return super().__call__(scores, bank) * bank.shape[0]
 
 
-@transform(
+@register_transform(
     'qb_norm',
     label='QBNorm',
     claim='inverted softmax, only where the first item is a hub',
@@ -349,14 +351,14 @@ class qb_norm(Transform):
         """Return the items that are among the best of a bank query."""
         return activation_set(bank, neighbours=self.neighbours)
 
-    def transform(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
+    def apply(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
         """Return scores plus biases where the best item is active, else raw scores."""
         best = raw.argmax(1, keepdim=True)
         gate = active.to(raw.device).expand_as(raw).gather(1, best)[:, 0]
         return torch.where(gate[:, None], raw + items, raw)
 
 
-@transform(
+@register_transform(
     'csls', label='CSLS', claim='items near many queries are lowered', source='Conneau et al. 2018'
 )
 class csls(Transform):
@@ -399,7 +401,7 @@ class csls(Transform):
         return 2 * scores - of_query + 2 * items
 
 
-@transform(
+@register_transform(
     'local_scaling',
     label='LocalScaling',
     claim='CSLS, to an adjustable degree',
@@ -445,7 +447,7 @@ class local_scaling(Transform):
         return -self.strength * _nearest_share(bank, self.share)
 
 
-@transform(
+@register_transform(
     'nnn', label='NNN', claim='items near many queries are lowered', source='Chowdhury et al. 2024'
 )
 class nnn(Transform):
@@ -484,7 +486,7 @@ class nnn(Transform):
         return -self.alpha * _nearest_mean(bank, self.neighbours)
 
 
-@transform(
+@register_transform(
     'hedged_scaling',
     label='HedgedScaling',
     claim='general items first, then specific ones',
@@ -538,7 +540,7 @@ class hedged_scaling(Transform):
         """Return -r_j."""
         return -_nearest_share(bank, self.share)
 
-    def transform(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
+    def apply(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
         """Return the list that begins with the leaders."""
         leaders = raw + self.first * items
         return first_places(raw + self.strength * items, leaders, places=self.places)

@@ -1,6 +1,6 @@
 """A test-time transform is one object: options, what it reads, formula and source.
 
-:func:`transform` makes a function of ``mmvtr.functional`` of the class and adds it to
+:func:`register_transform` makes a function of ``mmvtr.functional`` of the class and adds it to
 :data:`TRANSFORMS`, from which hooks, inferencer, galleries, tools and :func:`.fit_biases` take it.
 """
 
@@ -74,12 +74,12 @@ class Option(NamedTuple):
         """
         if value is None:
             return None
-        if getattr(value, 'ndim', None) == 0 and hasattr(value, 'item'):
-            learned = isinstance(value, Tensor) and value.requires_grad
-            value = value if learned else value.item()
-        elif hasattr(value, 'ndim'):
-            value = torch.as_tensor(value)
         try:
+            if getattr(value, 'ndim', None) == 0 and hasattr(value, 'item'):
+                learned = isinstance(value, Tensor) and value.requires_grad
+                value = value if learned else value.item()
+            elif hasattr(value, 'ndim'):
+                value = torch.as_tensor(value)
             good = isinstance(value, bool) == (self.type == 'bool') and bool(self.fits(value))
         except (TypeError, ValueError, OverflowError, RuntimeError):  # a text; int() of NaN
             good = False
@@ -200,13 +200,13 @@ class Transform:
         options: names and defaults of its options; :data:`NEEDED` for those in ``needs``.
         needs: names of options without a default.
         reads_items: whether it reads items seen before, beside queries.
-        function: what :func:`transform` made of it, for arrays too.
+        function: what :func:`register_transform` made of it, for arrays too.
 
     Example:
         ::
 
             >>> from mmvtr.functional.transforms.transform import TRANSFORMS
-            >>> @transform('half_of_the_mean', label='HalfMean', claim='', source='ours')
+            >>> @register_transform('half_of_the_mean', label='HalfMean', claim='', source='ours')
             ... class half_of_the_mean(Transform):
             ...     share: float = number(0.5, 'of the mean bank score')
             ...
@@ -272,14 +272,14 @@ class Transform:
         """Return for a gated transform the items whose finders are changed, bool [N]."""
         return None
 
-    def transform(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
+    def apply(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
         """Return transformed scores [Q, N] of raw scores, item biases and active items."""
         return raw + items
 
     def __call__(self, scores: Tensor, bank: Tiles, **extra: Tiles) -> Tensor:
         """Return what the function of this name returns, [Q, N]."""
         items = self.fit(bank, **extra)[0].to(scores)
-        return self.transform(scores, items, self.active(bank))
+        return self.apply(scores, items, self.active(bank))
 
     def of_a_part(self, items: Tensor, share: float) -> Tensor:
         """Return biases fitted to a share of the bank, comparable with those of all of it."""
@@ -352,7 +352,7 @@ class Transform:
 TRANSFORMS: dict[str, type[Transform]] = {}
 
 
-def transform(
+def register_transform(
     name: str, *, label: str, claim: str, source: str, function: Optional[Callable] = None
 ) -> Callable[[type], Callable[..., Tensor]]:
     """Return a decorator that adds a class to :data:`TRANSFORMS` and returns its function.
@@ -364,7 +364,7 @@ def transform(
     Example:
         ::
 
-            >>> transform('mine', label='Mine', claim='', source='').__name__
+            >>> register_transform('mine', label='Mine', claim='', source='').__name__
             'add'
     """
 

@@ -11,12 +11,12 @@ from mmvtr.functional.transforms.transform import (
     TRANSFORMS,
     Transform,
     count,
+    register_transform,
     setting,
-    transform,
 )
 
 
-@transform(
+@register_transform(
     'sure_first',
     label='SureFirst',
     claim='the first text surely holds',

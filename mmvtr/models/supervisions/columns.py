@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from mmvtr.functional.losses.contrastive import WAYS, Columns
 from mmvtr.models.blocks import BlockSupervision, Pairs
 from mmvtr.models.similarities.cosine import CosineSimilarity
-from mmvtr.models.target import Filled, Target, slots_of
+from mmvtr.models.target import Filled, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, take
 
@@ -195,7 +195,7 @@ def check_columns(
         return
     levels, cosines = supervision.similarity.levels, getattr(similarity, 'cosines', {})
     for name, loss in losses.items():
-        if 'columns' not in (slots_of(loss) or ()):
+        if 'columns' not in (getattr(loss, 'slots', None) or ()):
             continue
         for matrix in loss.reads:
             of = cosines.get(matrix)
