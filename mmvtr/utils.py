@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import inspect
 import os
 from contextlib import suppress
 from functools import reduce
@@ -153,6 +152,8 @@ def load_config(
         raise UserError(f'config {path}: --cfg-options {error}') from error
     except Exception as error:  # configs are code and can raise anything
         said = f'{type(error).__name__}: {error}'
+        if isinstance(error, ImportError) and isinstance(error.__cause__, ImportError):
+            said = f'custom_imports: {error.__cause__.__context__ or error.__cause__}'
         if isinstance(error, SyntaxError) and 'U+FEFF' in said:
             said = (
                 'it, or a base of it, begins with a byte-order mark; save it as UTF-8 without one'
@@ -214,6 +215,8 @@ def kind_at(cfg: Config, key: str) -> Any:
     from mmengine.runner import Runner  # imports torch, which most options do not need
     from torch.utils.data import DataLoader
 
+    from mmvtr.engine.checks.arguments import annotation_of
+
     value: Any = cfg
     owner: Optional[Callable] = Runner
     kind: Any = Any
@@ -222,36 +225,6 @@ def kind_at(cfg: Config, key: str) -> Any:
         value = part(value, name)
         owner = DataLoader if name.endswith('_dataloader') else _component(cfg, value)
     return kind
-
-
-def annotation_of(component: Callable, name: str) -> Any:
-    """Return the annotation of a parameter of a class or a function; ``Any`` without one.
-
-    A class that passes ``**kwargs`` on has the parameters of its bases.
-    """
-    if name == 'type':
-        return str
-    owners = component.__mro__ if inspect.isclass(component) else [None]
-    for owner in owners:
-        made = component if owner is None else vars(owner).get('__init__')
-        try:
-            parameter = inspect.signature(made).parameters.get(name)
-        except (TypeError, ValueError):  # no constructor of its own, or one in C
-            continue
-        if parameter is not None:
-            return _evaluated(parameter.annotation, made)
-    return Any
-
-
-def _evaluated(annotation: Any, function: Callable) -> Any:
-    if annotation is inspect.Parameter.empty:
-        return Any
-    if not isinstance(annotation, str):
-        return annotation
-    try:
-        return eval(annotation, getattr(inspect.unwrap(function), '__globals__', {}))  # noqa: S307
-    except Exception:  # a name that only type checkers import
-        return Any
 
 
 def _component(cfg: Config, value: Any) -> Optional[Callable]:

@@ -13,7 +13,8 @@ import sys
 import pytest
 
 from children import ROOT
-from mmvtr.registry import METRICS, MODELS
+from mmvtr.functional.transforms.transform import TRANSFORMS
+from mmvtr.registry import HOOKS, METRICS, MODELS
 from mmvtr.utils import register_all_modules
 
 FOLDER = ROOT / 'docs/tutorials'
@@ -107,9 +108,12 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     register_all_modules()
-    for registry in (METRICS, MODELS):  # what a page registers is gone with it
+    transforms = dict(TRANSFORMS)
+    for registry in (HOOKS, METRICS, MODELS):  # what a page registers is gone with it
         monkeypatch.setattr(registry, '_module_dict', dict(registry.module_dict))
     yield tmp_path
+    for name in TRANSFORMS.keys() - transforms.keys():
+        del TRANSFORMS[name]
     for name in [name for name in sys.modules if name.split('.')[0] == 'my_project']:
         del sys.modules[name]
 

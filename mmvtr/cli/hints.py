@@ -15,6 +15,9 @@ RENAMED = dict(
     CrossFittedBelief='CrossFittedTeachers',
     belief='teacher',
     spared_by='combine',
+    heart='memorised',
+    low_precision='min_lift',
+    start='init_from',
 )
 
 #: Entry points of components that a config must import first, by their names.
@@ -70,5 +73,7 @@ def unregistered(kind: Any, known: Iterable[str]) -> str:
         home = f"{entry.module} has it: custom_imports=dict(imports=['{entry.module}'])"
         return f'nothing is registered as {shown}; {home}'
     near = ', '.join(difflib.get_close_matches(str(kind), known, n=3, cutoff=0.3))
-    alike = nearest(str(kind), known) or (f'; the nearest are {near}' if near else '')
+    own = "a part of your own needs custom_imports=dict(imports=['its.module'])"
+    far = f'; the nearest are {near}; {own}' if near else f'; {own}'
+    alike = nearest(str(kind), known) or far
     return f'nothing is registered as {shown}{alike}'

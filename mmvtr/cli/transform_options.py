@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Callable, Iterable, Mapping, Union
+import sys
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, Callable, Iterable, Mapping, Sequence, Union
 
+from mmvtr.cli.hints import COMPONENTS
 from mmvtr.functional.transforms.transform_table import (
     MODEL,
     TRANSFORMS,
-    UNITS,
     checked_options,
+    units,
     with_model,
 )
 
 #: Option -> its short form.
 SHORT = dict(iterations='--iters')
+
+
+def choices(transforms: Sequence[str]) -> tuple[str, ...]:
+    """Return the values of ``--transform``: 'auto' and these names.
+
+    A transform of another project that is named on the command line is imported before: its package
+    announces it as an entry point ``mmvtr.components``.
+    """
+    words = {part for word in sys.argv[1:] for part in word.split('=')}
+    for entry in entry_points(group=COMPONENTS):
+        if entry.name in words:
+            import_module(entry.module)
+    return ('auto', *transforms)
 
 
 def add_options(parser: argparse.ArgumentParser, transforms: Iterable[str]) -> None:
@@ -34,10 +51,11 @@ def add_options(parser: argparse.ArgumentParser, transforms: Iterable[str]) -> N
             kinds[option.name] = _temperature if option.name == 'temperature' else kind
             needed = option.name in TRANSFORMS[transform].needs
             defaults.setdefault(option.name, {})[transform] = 'needed' if needed else option.default
+    meanings = units()
     for name, of in defaults.items():
         words = [f'--{name.replace("_", "-")}', *filter(None, [SHORT.get(name)])]
         text = ', '.join(f'{transform}: {value}' for transform, value in of.items())
-        unit = UNITS[name].replace('%', '%%')
+        unit = meanings[name].replace('%', '%%')
         text = text.replace('%', '%%')
         metavar = 'N' if kinds[name] is int else 'X'
         parser.add_argument(
@@ -72,7 +90,7 @@ def options_given(args: argparse.Namespace, transforms: Iterable[str]) -> dict[s
 
 def numbers_given(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options that were given, by name, for all transforms together."""
-    return {name: x for name in UNITS if (x := getattr(args, name, None)) is not None}
+    return {name: x for name in units() if (x := getattr(args, name, None)) is not None}
 
 
 def _of(given: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import collections.abc
+import math
 import os
 import re
 from types import NoneType, UnionType
@@ -75,10 +76,27 @@ def read(text: str, kind: Any = Any) -> Any:
                 return reads(text)
             except UNFIT:
                 continue
-    words = [EXPECTED[form] for form in kinds if form in EXPECTED]
-    if float in kinds and int in kinds:
-        words.remove(EXPECTED[int])
-    raise ValueError(f'{" or ".join(words)} expected, got {text[:80]!r}')
+    raise ValueError(f'{_expected(kinds)} expected, got {text[:80]!r}')
+
+
+def misfit(value: Any, kind: Any) -> str:
+    """Return what was expected in place of a config's value; '' if it fits, or that is not known.
+
+    A string does not fit where only numbers, True and False do, and a fraction is no integer.
+    """
+    kinds = forms(kind)
+    if not {NoneType} < kinds.keys() | {NoneType} <= {NoneType, bool, int, float}:
+        return ''
+    whole = not isinstance(value, float) or value.is_integer() or math.isinf(value)
+    if isinstance(value, str) or (int in kinds and float not in kinds and not whole):
+        return f'{_expected(kinds)} expected, found {value!r:.80}'
+    return ''
+
+
+def _expected(kinds: Mapping[Any, Any]) -> str:
+    """Return what the types of :func:`forms` are called in an error."""
+    both = float in kinds and int in kinds
+    return ' or '.join(EXPECTED[x] for x in kinds if x in EXPECTED and not (both and x is int))
 
 
 def forms(kind: Any) -> dict[Any, Any]:

@@ -8,7 +8,7 @@ from mmengine.logging import MMLogger
 from torch.utils.data import Dataset
 
 from mmvtr.datasets.annotation_values import Place, problem, shown
-from mmvtr.datasets.records import Records, check_ids, check_texts
+from mmvtr.datasets.records import Records, check_records
 from mmvtr.registry import DATASETS, TASK_UTILS
 
 #: Takes the records of videos and texts; returns those that remain, changed or not.
@@ -115,7 +115,5 @@ def _applied(
     videos, texts = found
     if not videos:
         raise problem(place, 'leaves no video')
-    check_ids('video', videos, place)
-    check_ids('text', texts, place)
-    check_texts(texts, len(videos), place)
+    check_records(videos, texts, place)
     return videos, texts

@@ -10,11 +10,23 @@ import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from mmvtr.datasets.annotation_values import Place, caption, problem, shown, string, unique
+from mmvtr.datasets.annotation_values import (
+    Place,
+    caption,
+    mapping,
+    present,
+    problem,
+    shown,
+    string,
+    unique,
+    wrong,
+)
 from mmvtr.functional.values import check_one_of
 
 Records = list[dict[str, Any]]
 Unit = Literal['frames', 'seconds']
+#: Keys of times in seconds.
+TIMES = frozenset(('start', 'end', 'duration'))
 #: Key of a video record that holds its length, by unit.
 LENGTHS = dict(frames='num_frames', seconds='duration')
 
@@ -91,6 +103,36 @@ def texts_of(texts: Records, num_videos: int) -> list[list[int]]:
     return found
 
 
+def check_records(videos: Records, texts: Records, place: Place) -> None:
+    """Raise ValueError unless records are as :meth:`.VideoTextDataset.load_annotations` says."""
+    for kind, records in (('video', videos), ('text', texts)):
+        for n, record in enumerate(records):
+            try:
+                _check_record(kind, record, place)
+            except ValueError:  # a place is made only when there is an error
+                _check_record(kind, record, place.at(f'{kind} {n}'))
+        check_ids(kind, records, place)
+    check_texts(texts, len(videos), place)
+
+
+def _check_record(kind: str, record: Any, place: Place) -> None:
+    mapping(record, place)
+    for key in ('video_id',) if kind == 'video' else ('text_id', 'text', 'video_idx'):
+        present(record, key, place)
+    for key in TIMES & record.keys():
+        _seconds(record[key], place.at(key))
+    if kind == 'text' and ('start' in record) != ('end' in record):
+        raise problem(place, "has one of 'start' and 'end', expected both or none")
+    if 'start' in record and 'end' in record and record['end'] <= record['start']:
+        raise problem(place, f'ends at {record["end"]} s, before its start at {record["start"]} s')
+
+
+def _seconds(value: Any, place: Place) -> None:
+    known = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if not known or not math.isfinite(value):
+        raise wrong(place, 'a number of seconds', value)
+
+
 def check_ids(kind: str, records: Records, place: Place) -> None:
     """Raise ValueError if an id is not a string or is repeated; the message names both places."""
     try:
@@ -113,6 +155,13 @@ def check_texts(texts: Records, num_videos: int, place: Place) -> None:
 
 def _check_text(text: dict[str, Any], num_videos: int, place: Place) -> None:
     caption(text['text'], place)
+    places = text['video_idx']
+    whole = isinstance(places, (list, tuple)) and all(
+        isinstance(v, (int, np.integer)) and not isinstance(v, bool) for v in places
+    )
+    if not whole:
+        expected = 'a list of whole numbers, positions in the list of videos'
+        raise wrong(place.at('video_idx'), expected, places)
     if not text['video_idx']:
         raise problem(place, 'belongs to no video')
     unknown = [v for v in text['video_idx'] if not 0 <= v < num_videos]

@@ -38,8 +38,7 @@ from mmvtr.datasets.record_transforms import RecordTransform, RecordTransforms
 from mmvtr.datasets.records import (
     Records,
     Unit,
-    check_ids,
-    check_texts,
+    check_records,
     class_table,
     environments_of,
     ids_hash,
@@ -150,9 +149,7 @@ class VideoTextDataset(Dataset):
         place = Place(self.origin())
         if not self.videos:
             raise problem(place, 'no video at all')
-        check_ids('video', self.videos, place)
-        check_ids('text', self.texts, place)
-        check_texts(self.texts, len(self.videos), place)
+        check_records(self.videos, self.texts, place)
         self._transform(transforms, whole_set=True)
         self.indices, self.not_chosen = indices, frozenset[str]()
         if indices is not None:
@@ -203,7 +200,7 @@ class VideoTextDataset(Dataset):
             records: ``dict(verb=[3], noun=[2, 13])``) and ``actions`` ((verb, noun) classes).
             Texts of an oracle also ``true_videos`` (positions of all videos for which they hold).
         """
-        raise NotImplementedError
+        raise NotImplementedError(f'{type(self).__name__} must define load_annotations()')
 
     def origin(self) -> str:
         """Return class, split and files of the dataset, for error messages."""

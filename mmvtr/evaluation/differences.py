@@ -54,6 +54,7 @@ class Difference(NamedTuple):
         gained, lost: numbers of queries with a higher and with a lower value, in the mean of seeds.
         p_within: p-value of a difference beyond the margin; None: no margin, or no interval.
         corrected, corrected_within: Holm's corrections of both, over all rows.
+        identical: whether each seed and each query has the same value as in the control.
     """
 
     system: str
@@ -73,9 +74,10 @@ class Difference(NamedTuple):
     p_within: Optional[float] = None
     corrected: float = 1.0
     corrected_within: Optional[float] = None
+    identical: bool = False
 
     def verdict(self, level: float = P_LEVEL, *, less: bool = False) -> str:
-        """Return 'better', 'worse', 'equivalent' (within the margin), or 'not resolved'.
+        """Return 'better', 'worse', 'identical', 'equivalent' (to a margin) or 'not resolved'.
 
         Args:
             level: bar of the corrected p-values.
@@ -83,6 +85,8 @@ class Difference(NamedTuple):
         """
         if self.corrected < level and self.mean:
             return RESOLVED[(self.mean > 0) == less]
+        if self.identical:
+            return 'identical'
         within = self.corrected_within
         return 'equivalent' if within is not None and within < level else 'not resolved'
 
@@ -124,6 +128,8 @@ def difference(
     totals = _totals(fields, groups)
     about = dict(system=system, metric=metric, base=base, own=own, seeds=len(seeds))
     about.update(_counts(fields), clusters=len(totals))
+    equal = all(ours.values[seed] == theirs.values[seed] for seed in seeds)
+    about['identical'] = equal and not any(field.any() for field in fields)
     if len(seeds) == 1 and fields:
         low, high = bootstrap(fields, groups or None, draws=draws)
         p = permutation_p(totals)
@@ -251,10 +257,16 @@ def in_words(rows: Sequence[Difference], margin: Optional[float] = None) -> str:
     """Return below which assumptions the intervals and p-values of a table hold."""
     kinds = {row.over for row in rows if row.over}
     over = ' or '.join(sorted(kinds, reverse=True)).replace(', ', ' and ') or 'nothing: one seed'
+    systems = {row.system for row in rows}
+    changed = {row.system for row in rows if not row.identical}
+    same = ''.join(
+        f'; {name} is identical to the control in every value: does its option reach the training?'
+        for name in sorted(systems - changed)
+    )
     within = '' if margin is None else f'; equivalent: within {margin:g} by two one-sided tests'
     return (
         f'paired differences; 95 % intervals, not corrected, for other {over}; p: two-sided, with '
-        f"Holm's correction over {len(rows)} comparisons{within}"
+        f"Holm's correction over {len(rows)} comparisons{within}{same}"
     )
 
 

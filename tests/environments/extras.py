@@ -20,6 +20,7 @@ from importlib.metadata import distribution, requires
 from pathlib import Path
 from typing import Any, Iterator, Optional, Sequence
 
+import numpy as np
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,8 +87,11 @@ def linked(folder: Path, names: set[str], *, here: Sequence[Path]) -> str:
     return str(folder / 'bin' / 'python')
 
 
-def first_block() -> str:
-    """README's first block of Python."""
+def first_block(folder: Path) -> str:
+    """README's first block of Python, whose files are made in ``folder``."""
+    random = np.random.default_rng(0)
+    for name, count in dict(videos=300, logged_texts=400, queries=5).items():
+        np.save(folder / f'{name}.npy', random.normal(size=(count, 16)))
     return re.search(r'```python\n(.*?)```', (ROOT / 'README.md').read_text(), re.DOTALL)[1]
 
 
@@ -162,7 +166,7 @@ def tried(rows: Sequence[dict[str, Any]], folder: Path) -> Iterator[tuple[str, s
         yield named(row), 'imports', start(python, row['start'], place)
         command = row.get('command')
         if command == 'first block':
-            yield named(row), "README's first block", start(python, first_block(), place)
+            yield named(row), "README's first block", start(python, first_block(place), place)
         elif command:
             yield named(row), command, serves(python, place)
 

@@ -115,7 +115,7 @@ def test_an_extra_brings_what_it_starts(tmp_path, row):
     failed = extras.start(python, row['start'], tmp_path)
     assert failed is None, failed
     if not row['mmvtr'] and not row.get('gallery'):
-        assert extras.start(python, extras.first_block(), tmp_path) is None
+        assert extras.start(python, extras.first_block(tmp_path), tmp_path) is None
         assert 'pyarrow' in extras.start(python, 'import pyarrow', tmp_path)
 
 

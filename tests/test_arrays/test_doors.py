@@ -24,7 +24,7 @@ from mmvtr.functional.transforms.transform_table import (
     OF_BANK,
     OF_QUERIES,
     TRANSFORMS,
-    UNITS,
+    units,
 )
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.temperature import Temperature
@@ -191,7 +191,7 @@ def of_commands(case, folder):
         from mmvtr_gallery.serving.bodies import Refit
 
         said = Refit(transform=case.name, **case.options).model_dump(exclude_none=True)
-        assert {k: x for k, x in said.items() if k in UNITS} == case.options
+        assert {k: x for k, x in said.items() if k in units()} == case.options
 
 
 def levels(rows):

@@ -20,7 +20,7 @@ from mmvtr.cli import tool
 from mmvtr.cli.hints import on_command_line, option, unregistered
 from mmvtr.datasets.tables.rows import read_rows
 from mmvtr.engine.hooks.basic import BrokenVideoHook
-from mmvtr.functional.transforms.transform_table import UNITS
+from mmvtr.functional.transforms.transform_table import units
 from mmvtr.utils import load_config
 
 ROOMS = ('mmvtr', 'tools', 'projects/gallery/mmvtr_gallery')
@@ -81,7 +81,7 @@ def test_a_component_of_another_distribution(tmp_path, monkeypatch):
     for kind in ('TheirTower', 'mmvtr.TheirTower'):
         said = unregistered(kind, ['ClipTower'])
         assert said.endswith("theirs.towers has it: custom_imports=dict(imports=['theirs.towers'])")
-    assert 'custom_imports' not in unregistered('TheirTowre', ['ClipTower'])
+    assert 'theirs.towers' not in unregistered('TheirTowre', ['ClipTower'])
 
 
 # -- hints do as they say: run on each kind of input that triggers them ----------------------------
@@ -247,7 +247,7 @@ def test_what_messages_tell_to_type_is_there():
 
     texts = [(file, text) for file, tree in sources() for text in messages(tree)]
     flags = {text for _, text in texts if FLAG.fullmatch(text)}
-    flags |= {f'--{name.replace("_", "-")}' for name in UNITS} | {'--help'}
+    flags |= {f'--{name.replace("_", "-")}' for name in units()} | {'--help'}
     of_others = {'--shm-size', '--short', '--nproc_per_node', '--ntasks', '--standalone'}
     extras = {}
     for place, file in dict(mmvtr='setup.cfg', projects='projects/gallery/setup.cfg').items():

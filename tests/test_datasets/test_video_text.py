@@ -254,11 +254,29 @@ def test_batch_without_a_sound_item():
         ),
         (VIDEOS, changed(TEXTS, 2, video_idx=[]), r"text 2 .'t2'.: belongs to no video"),
         (VIDEOS, changed(TEXTS, 3, video_idx=[4]), r"text 3 .'t3'.: belongs to video 4"),
+        (['a', *VIDEOS], TEXTS, 'Tiny: video 0: expected an object of keys and values'),
+        ([dict(path='a.mp4')], TEXTS, "Tiny: video 0: expected a key 'video_id'"),
+        (VIDEOS, [dict(text_id='0', caption='a', video_idx=[0])], "text 0: expected a key 'text'"),
+        (VIDEOS, [dict(text='a', video_idx=[0])], "text 0: expected a key 'text_id'"),
+        (VIDEOS, [dict(text_id='0', text='a')], "text 0: expected a key 'video_idx'"),
+        *(
+            (VIDEOS, changed(TEXTS, 1, video_idx=x), "text 1 .'t1'., video_idx: expected a list of")
+            for x in (['a'], 0, 3, [0.0], [True], 'a')
+        ),
+        (changed(VIDEOS, 1, duration='3'), TEXTS, 'video 1, duration: .* seconds, found .3.'),
+        (changed(VIDEOS, 1, duration=None), TEXTS, 'video 1, duration: .* seconds, found None'),
+        (VIDEOS, changed(TEXTS, 1, start=2.0, end=1.0), 'text 1: ends at 1.0 s, before its start'),
+        (VIDEOS, changed(TEXTS, 1, start=0.5), "text 1: has one of 'start' and 'end'"),
     ],
 )
 def test_wrong_annotations_name_the_row(videos, texts, message):
     with pytest.raises(ValueError, match=message):
         Tiny(videos, texts)
+
+
+def test_a_dataset_without_annotations_says_what_it_lacks():
+    with pytest.raises(NotImplementedError, match=r'VideoTextDataset must define load_annot'):
+        VideoTextDataset(video_pipeline=[], text_pipeline=[])
 
 
 def test_a_broken_video_is_told_what_to_do_about_it():

@@ -142,6 +142,35 @@ def test_a_name_far_from_all_gets_the_nearest():
     found = refused('model.encoder.type', 'VideoTower')
     assert "model.encoder.type: nothing is registered as 'VideoTower'; the nearest are " in found
     assert 'Video' in found.partition('nearest are')[2]
+    assert found.endswith("; a part of your own needs custom_imports=dict(imports=['its.module'])")
+
+
+@pytest.mark.parametrize(
+    ('key', 'wrong', 'expected'),
+    [
+        ('train_dataloader.batch_size', '12', 'an integer'),
+        ('train_dataloader.batch_size', 7.5, 'an integer'),
+        ('train_dataloader.num_workers', 0.5, 'an integer'),
+        ('train_cfg.max_epochs', 1.5, 'an integer'),
+        ('train_cfg.val_interval', 'two', 'an integer'),
+        ('model.temperature.init', 'hot', 'a number'),
+        ('train_dataloader.dataset.video_pipeline.0.num_frames', 'six', 'an integer'),
+        ('param_scheduler.0.begin', 'late', 'an integer'),
+    ],
+)
+def test_a_value_of_another_type(key, wrong, expected):
+    found = refused(key, wrong)
+    assert found.startswith(f'{key}: ') and found.endswith(f'expected, found {wrong!r}')
+    assert expected in found
+
+
+def test_a_module_that_cannot_be_imported(tmp_path):
+    (tmp_path / 'own.py').write_text(
+        f"_base_ = {PLANTED!r}\ncustom_imports = dict(imports=['no_such.lossses'])"
+    )
+    with pytest.raises(UserError) as error:
+        load_config(str(tmp_path / 'own.py'))
+    assert str(error.value).endswith("own.py: custom_imports: No module named 'no_such'")
 
 
 def types_in(value, key=''):

@@ -6,8 +6,9 @@ import pytest
 from mmengine.config import Config
 
 from mmvtr.cli.values import Written, part
+from mmvtr.engine.checks.arguments import annotation_of
 from mmvtr.errors import UserError
-from mmvtr.utils import annotation_of, kind_at, load_config
+from mmvtr.utils import kind_at, load_config
 
 ODD = [
     'My Clips',

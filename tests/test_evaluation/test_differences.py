@@ -126,6 +126,19 @@ def test_verdicts_after_holm():
     assert none[2].verdict() == 'not resolved' and none[2].corrected_within is None
 
 
+def test_equal_to_the_bit_is_identical_and_not_equivalent():
+    base = of([10.0, 10.1, 9.9])
+    found = [difference('idle', x, of([10.0, 10.1, 9.9]), base, margin=2.0) for x in 'xy']
+    idle = corrected(found)
+    assert [row.verdict() for row in idle] == ['identical', 'identical']
+    said = 'idle is identical to the control in every value: does its option reach'
+    assert said in in_words(idle)
+    other = difference('idle', 'z', of([10.0, 10.1, 9.9 + 1e-9]), base, margin=2.0)
+    assert other.verdict() != 'identical' and said not in in_words(corrected([*found, other]))
+    texts = [queries_of([0.0, 1.0, flip, 1 - flip]) for flip in (0.0, 1.0)]
+    assert difference('a', 'x', *texts).verdict() == 'not resolved'  # equal means, other queries
+
+
 def test_table_and_csv_say_the_same():
     found = rows()
     lines = differences_table(found, less=['x']).splitlines()

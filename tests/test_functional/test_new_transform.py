@@ -1,18 +1,21 @@
 """A new transform is one class in one file, and at every door: its own formula ranks."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from children import ROOT
+from mmvtr.functional.transforms.transform import TRANSFORMS, Transform, transform
 
 #: Options like those of nnn, and another formula.
 CLASS = '''
 
-@register_transform('mean_scaling', label='MeanScaling', claim='all near: less', source='a test')
+@transform('mean_scaling', label='MeanScaling', claim='items near to all fall', source='a test')
 class mean_scaling(Transform):
     """Return scores [Q, N] minus a share of each item's mean bank score, raised to a power."""
 
@@ -30,7 +33,7 @@ DOORS = """
 import argparse, numpy as np, torch, mmvtr, mmvtr.functional
 from mmvtr.registry import HOOKS
 from mmvtr.cli.transform_options import add_options, options_given
-from mmvtr.functional.transforms.transform_table import ADDITIVE, OF_QUERIES, UNITS
+from mmvtr.functional.transforms.transform_table import ADDITIVE, OF_QUERIES
 
 assert mmvtr.__file__.startswith(HERE), mmvtr.__file__
 random = np.random.default_rng(0)
@@ -76,26 +79,80 @@ assert index.search(T, 5)[1] == expected.tolist()
 """
 
 
+#: Imports of another project's module, and what ran before it is imported.
+IMPORTS = """
+from torch import Tensor
+from mmvtr.functional.similarities.tiles import Tiles
+from mmvtr.functional.transforms.transform import Transform, count, number, transform
+
+__all__ = []
+"""
+BEFORE = """
+import numpy, mmvtr.engine, mmvtr.functional
+mmvtr.retrieve(numpy.eye(3), numpy.eye(3), numpy.eye(3), 'nnn', 1, neighbours=1)
+from mmvtr.registry import HOOKS
+assert HOOKS.get('NNNHook')
+import theirs
+mmvtr.functional.mean_scaling = theirs.mean_scaling
+"""
+
+
+def run(words, folder, *paths):
+    paths = os.pathsep.join(map(str, [folder, *paths, ROOT / 'projects/gallery']))
+    env = dict(os.environ, PYTHONPATH=paths)
+    command = [sys.executable, *map(str, words)]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+
+
 def test_one_class_is_at_every_door(tmp_path):
     ignored = shutil.ignore_patterns('__pycache__', '.mim')
     shutil.copytree(ROOT / 'mmvtr', tmp_path / 'mmvtr', ignore=ignored)
     path = tmp_path / 'mmvtr/functional/transforms/score_transforms.py'
     path.write_text(path.read_text() + CLASS)
     code = f'HERE, FOLDER = {str(tmp_path)!r}, {str(tmp_path / "d")!r}\n{DOORS}'
-    paths = os.pathsep.join([str(tmp_path), str(ROOT / 'projects/gallery')])
-    done = subprocess.run(
-        [sys.executable, '-c', code],
-        cwd=tmp_path,
-        env=dict(os.environ, PYTHONPATH=paths),
-        capture_output=True,
-        text=True,
-    )
+    done = run(['-c', code], tmp_path)
     assert not done.returncode, done.stderr[-2000:]
 
 
-def test_what_a_class_lacks_is_said():
-    from mmvtr.functional.transforms.transform import Transform
+@pytest.fixture
+def theirs(tmp_path):
+    """A folder with a module of another project, which announces its transform."""
+    (tmp_path / 'theirs.py').write_text(IMPORTS + CLASS)
+    (tmp_path / 'theirs-1.dist-info').mkdir()
+    told = '[mmvtr.components]\nmean_scaling = theirs\n'
+    (tmp_path / 'theirs-1.dist-info/entry_points.txt').write_text(told)
+    (tmp_path / 'theirs-1.dist-info/METADATA').write_text('Name: theirs\nVersion: 1\n')
+    return tmp_path
 
+
+def test_one_class_of_another_project_imported_late(theirs):
+    code = f'HERE, FOLDER = {str(ROOT)!r}, {str(theirs / "d")!r}\n{BEFORE}\n{DOORS}'
+    done = run(['-c', code], theirs, ROOT)
+    assert not done.returncode, done.stderr[-2000:]
+
+
+def test_one_class_of_another_project_on_the_command_line(theirs):
+    scores = np.random.default_rng(0).normal(size=(30, 30))
+    np.save(theirs / 'scores.npy', scores)
+    words = [ROOT / 'tools/analysis_tools/eval_scores.py', 'scores.npy', '--query-source', 'test']
+    words += ['--transform', 'mean_scaling', '--alpha', '.2', '--neighbours', 2, '--out', 'o.json']
+    done = run(words, theirs, ROOT)
+    assert not done.returncode, done.stderr[-2000:]
+    found = json.loads((theirs / 'o.json').read_text())['mean_scaling']
+    changed = scores - 0.2 * scores.mean(0) - 2 * scores.std(0, ddof=1)
+    ranks = 1 + (changed > np.diag(changed)[:, None]).sum(1)
+    assert found['t2v_MnR'] == pytest.approx(ranks.mean())
+
+
+def test_a_name_is_given_once():
+    kind = type('nnn', (Transform,), {})
+    for name, label in (('nnn', 'NNN'), ('nnn', 'Own'), ('own', 'NNN')):
+        with pytest.raises(ValueError, match=f"transform '{name}'"):
+            transform(name, label=label, claim='', source='')(kind)
+    assert TRANSFORMS['nnn'] is not kind and 'own' not in TRANSFORMS
+
+
+def test_what_a_class_lacks_is_said():
     class Nothing(Transform):
         name = 'nothing'
 

@@ -8,13 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mmvtr.functional.transforms.transform import (
-    TRANSFORMS,
-    Transform,
-    count,
-    number,
-    register_transform,
-)
+from mmvtr.functional.transforms.transform import TRANSFORMS, Transform, count, number, transform
 
 
 class Base(Transform):
@@ -32,7 +26,7 @@ def made():
 
     def make(**changed):
         kind = type('of_others', (Base,), changed)
-        return register_transform('of_others', label='OfOthers', claim='', source='')(kind)
+        return transform('of_others', label='OfOthers', claim='', source='')(kind)
 
     yield make
     TRANSFORMS.pop('of_others', None)

@@ -9,12 +9,11 @@ import torch
 
 from children import ROOT, tool_file
 from mmvtr.apis.inferencer.transforms import check_transform
-from mmvtr.engine.checks.arguments import arguments_of
+from mmvtr.engine.checks.arguments import annotation_of, arguments_of
 from mmvtr.engine.hooks.score_transforms import TransformHook
 from mmvtr.functional.transforms.item_biases import fit_biases
 from mmvtr.functional.transforms.transform_table import ADDITIVE, OF_BANK, OF_QUERIES, TRANSFORMS
 from mmvtr.registry import HOOKS
-from mmvtr.utils import annotation_of
 
 pytest.importorskip('mmvtr_gallery', reason='pip install -e projects/gallery')
 

@@ -24,7 +24,7 @@ from torch import Tensor
 from mmvtr.arrays import Debiaser
 from mmvtr.arrays.choice import Pairs
 from mmvtr.cli import Parser, output_file, tool
-from mmvtr.cli.transform_options import add_options, numbers_given, options_given
+from mmvtr.cli.transform_options import add_options, choices, numbers_given, options_given
 from mmvtr.datasets import PairValues, write_run
 from mmvtr.evaluation import (
     JudgedMetric,
@@ -112,7 +112,7 @@ def parse_args() -> argparse.Namespace:
         '--transform',
         nargs='+',
         action='extend',
-        choices=('auto', *OF_BANK),
+        choices=choices(OF_BANK),
         default=[],
         help='transforms of the scores, each in a table beside the raw numbers; auto: the one that '
         '--bank-gallery chooses, whose row and column i are one pair; without it the usual one',

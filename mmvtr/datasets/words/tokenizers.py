@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from functools import cache
 from pathlib import Path
-from typing import Any, Optional, Sequence
+from typing import Any, Iterable, Optional, Sequence
 
 import numpy as np
 from mmcv.transforms import BaseTransform
@@ -61,6 +61,19 @@ class TextBytes(BaseTransform):
         """Set ``token_ids``, 0-255, from ``text``."""
         results['token_ids'] = np.frombuffer(results['text'].encode(), dtype=np.uint8).astype(int)
         return results
+
+
+class UnknownWords(UnknownKey):
+    """Raised for a text with words that a closed vocabulary lacks.
+
+    Attributes:
+        words: these words.
+        vocabulary: the words that are known.
+    """
+
+    def __init__(self, message: str, words: Sequence[str], vocabulary: Iterable[str]) -> None:
+        super().__init__(message)
+        self.words, self.vocabulary = words, vocabulary
 
 
 @TRANSFORMS.register_module()
@@ -112,8 +125,10 @@ class WordTokenize(BaseTransform):
         words = text['text'].lower().split()
         unknown = [word for word in words if word not in self.ids]
         if unknown:
-            raise UnknownKey(
-                f'text {text["text_id"]!r}: words {unknown} are not in {self.vocab_file}'
+            raise UnknownWords(
+                f'text {text["text_id"]!r}: words {unknown} are not in {self.vocab_file}',
+                unknown,
+                self.ids,
             )
         return [self.ids[word] for word in words]
 

@@ -57,6 +57,36 @@ def arguments_of(component: Callable) -> Arguments:
     return found if more is None else Arguments(found.names | {*more}, found.required, False)
 
 
+def annotation_of(component: Callable, name: str) -> Any:
+    """Return the annotation of a parameter of a class or a function; ``Any`` without one.
+
+    A class that passes ``**kwargs`` on has the parameters of its bases.
+    """
+    if name == 'type':
+        return str
+    owners = component.__mro__ if inspect.isclass(component) else [None]
+    for owner in owners:
+        made = component if owner is None else vars(owner).get('__init__')
+        try:
+            parameter = inspect.signature(made).parameters.get(name)
+        except (TypeError, ValueError):  # no constructor of its own, or one in C
+            continue
+        if parameter is not None:
+            return _evaluated(parameter.annotation, made)
+    return Any
+
+
+def _evaluated(annotation: Any, function: Callable) -> Any:
+    if annotation is inspect.Parameter.empty:
+        return Any
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, getattr(inspect.unwrap(function), '__globals__', {}))  # noqa: S307
+    except Exception:  # a name that only type checkers import
+        return Any
+
+
 def _own(component: type) -> list[type]:
     """Return a class and its bases, without those that define no arguments."""
     return [owner for owner in component.__mro__ if owner not in (object, nn.Module)]

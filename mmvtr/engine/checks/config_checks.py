@@ -18,7 +18,8 @@ from mmengine.runner import LogProcessor, Runner
 from torch.utils.data import DataLoader
 
 from mmvtr.cli.hints import nearest, unregistered
-from mmvtr.engine.checks.arguments import arguments_of
+from mmvtr.cli.values import misfit
+from mmvtr.engine.checks.arguments import annotation_of, arguments_of
 from mmvtr.engine.checks.expert_checks import expert_faults
 from mmvtr.engine.checks.key_checks import hook_faults, key_faults
 from mmvtr.engine.checks.mmengine_parts import part_faults, scope_faults
@@ -207,6 +208,10 @@ def _typed(value: dict, place: Place) -> Iterator[str]:
         return
     given = [key for key in value if key not in ('type', '_scope_', *place.also)]
     yield from _arguments(found, given, place)
+    for key in given:
+        said = [misfit(value[key], annotation_of(one, key)) for one in found]
+        if all(said):
+            yield f'{place.key}.{key}: {said[0]}'
     ours = any(one.__module__.startswith('mmvtr.') for one in found)
     for key in given:
         if key == 'init_cfg':  # mmengine's initialisers, which are built separately
@@ -304,6 +309,8 @@ def _loader(value: Any, key: str) -> Iterator[str]:
     for name in value:
         if name not in takes:
             yield f'{key}.{name}: DataLoader has no argument {short(name)}{nearest(name, takes)}'
+        elif said := misfit(value[name], annotation_of(DataLoader, name)):
+            yield f'{key}.{name}: {said}'
     if 'dataset' not in value:
         yield f'{key}: has no dataset'
     for name, (kind, supplied) in parts.items():

@@ -26,7 +26,7 @@ from mmvtr.engine.hooks.stored_queries import (
 from mmvtr.engine.loops.evaluation import Evaluation
 from mmvtr.errors import UserError
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles
-from mmvtr.functional.transforms.transform import Transform, checked_scores
+from mmvtr.functional.transforms.transform import MADE, Transform, checked_scores
 from mmvtr.functional.transforms.transform_table import (
     OF_BANK,
     TRANSFORMS,
@@ -343,7 +343,9 @@ def hook_of(kind: type[Transform]) -> type[ScoreTransformHook]:
     __init__.__signature__ = Signature([*known, *taken])
     said = f'Hook of :func:`.{kind.function.__name__}` ({kind.source}): {kind.claim}.'
     parts = dict(default_name=kind.name, __init__=__init__, __doc__=said, __module__=__name__)
-    return HOOKS.register_module()(type(name, (ScoreTransformHook,), parts))
+    there = HOOKS.module_dict.get(name)
+    again = getattr(there, 'default_name', None) == kind.name  # made anew, with force
+    return HOOKS.register_module(force=again)(type(name, (ScoreTransformHook,), parts))
 
 
 #: Transforms whose hooks take further arguments (:mod:`.agreement`).
@@ -353,3 +355,5 @@ globals().update(
     for name in OF_BANK
     if name not in OWN
 )
+# Those of other projects come later.
+MADE.append(lambda kind: hook_of(kind) if 'bank' in kind.reads else None)

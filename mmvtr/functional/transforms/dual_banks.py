@@ -19,17 +19,17 @@ from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
 from mmvtr.functional.transforms.transform import (
     Transform,
     count,
-    register_transform,
     rounds,
     setting,
     temperature,
+    transform,
 )
 from mmvtr.functional.values import arrays_too, at_least_float32, check_range
 
 __all__ = ['db_norm', 'dbsn', 'inverse_convolution', 'invgc']
 
 
-@register_transform(
+@transform(
     'dbsn',
     label='DBSN',
     claim='Sinkhorn in which queries also have their own items',
@@ -118,7 +118,7 @@ def _dbsn_rows(
     return (rows / scale).log_softmax(0) * scale
 
 
-@register_transform(
+@transform(
     'db_norm',
     label='DBNorm',
     claim='items near many queries or many items are lowered',

@@ -30,10 +30,10 @@ from mmvtr.functional.transforms.transform import (
     Transform,
     count,
     number,
-    register_transform,
     rounds,
     setting,
     temperature,
+    transform,
 )
 from mmvtr.functional.values import arrays_too
 
@@ -129,9 +129,7 @@ class _Plan(Transform):
         return scores + self.plan(bank).columns.to(scores)
 
 
-@register_transform(
-    'sinkhorn', label='Sinkhorn', claim=_EVEN, source='NCL, Park et al. 2022, Sec. 3.4'
-)
+@transform('sinkhorn', label='Sinkhorn', claim=_EVEN, source='NCL, Park et al. 2022, Sec. 3.4')
 class sinkhorn_scores(_Plan):
     """Return ``scores + b``, with b from the bank: NCL at test time (Park et al. 2022, Sec. 3.4).
 
@@ -166,7 +164,7 @@ class sinkhorn_scores(_Plan):
     )
 
 
-@register_transform(
+@transform(
     'unbalanced_sinkhorn',
     label='UnbalancedSinkhorn',
     claim='items found too often are lowered, in part',
@@ -210,7 +208,7 @@ class unbalanced_sinkhorn(_Plan):
     iterations = rounds(10)
 
 
-@register_transform(
+@transform(
     'inverted_softmax',
     label='InvertedSoftmax',
     claim='scores of an item are normalised over the bank',
@@ -249,7 +247,7 @@ class inverted_softmax(_Plan):
         return scores + _inverted(bank, self.temperature).to(scores)
 
 
-@register_transform(
+@transform(
     'dual_softmax',
     label='DualSoftmax',
     claim='scores are weighted by the softmax over the bank',
@@ -304,7 +302,7 @@ class dual_softmax(Transform):
         return super().__call__(scores, bank) * bank.shape[0]
 
 
-@register_transform(
+@transform(
     'qb_norm',
     label='QBNorm',
     claim='inverted softmax, only where the first item is a hub',
@@ -358,7 +356,7 @@ class qb_norm(Transform):
         return torch.where(gate[:, None], raw + items, raw)
 
 
-@register_transform(
+@transform(
     'csls', label='CSLS', claim='items near many queries are lowered', source='Conneau et al. 2018'
 )
 class csls(Transform):
@@ -401,7 +399,7 @@ class csls(Transform):
         return 2 * scores - of_query + 2 * items
 
 
-@register_transform(
+@transform(
     'local_scaling',
     label='LocalScaling',
     claim='CSLS, to an adjustable degree',
@@ -447,7 +445,7 @@ class local_scaling(Transform):
         return -self.strength * _nearest_share(bank, self.share)
 
 
-@register_transform(
+@transform(
     'nnn', label='NNN', claim='items near many queries are lowered', source='Chowdhury et al. 2024'
 )
 class nnn(Transform):
@@ -486,7 +484,7 @@ class nnn(Transform):
         return -self.alpha * _nearest_mean(bank, self.neighbours)
 
 
-@register_transform(
+@transform(
     'hedged_scaling',
     label='HedgedScaling',
     claim='general items first, then specific ones',

@@ -1,6 +1,6 @@
 """A test-time transform is one object: options, what it reads, formula and source.
 
-:func:`register_transform` makes a function of ``mmvtr.functional`` of the class and adds it to
+:func:`transform` makes a function of ``mmvtr.functional`` of the class and adds it to
 :data:`TRANSFORMS`, from which hooks, inferencer, galleries, tools and :func:`.fit_biases` take it.
 """
 
@@ -200,13 +200,13 @@ class Transform:
         options: names and defaults of its options; :data:`NEEDED` for those in ``needs``.
         needs: names of options without a default.
         reads_items: whether it reads items seen before, beside queries.
-        function: what :func:`register_transform` made of it, for arrays too.
+        function: what :func:`transform` made of it, for arrays too.
 
     Example:
         ::
 
             >>> from mmvtr.functional.transforms.transform import TRANSFORMS
-            >>> @register_transform('half_of_the_mean', label='HalfMean', claim='', source='ours')
+            >>> @transform('half_of_the_mean', label='HalfMean', claim='', source='ours')
             ... class half_of_the_mean(Transform):
             ...     share: float = number(0.5, 'of the mean bank score')
             ...
@@ -350,25 +350,42 @@ class Transform:
 
 #: All transforms by name, in the order of their definitions.
 TRANSFORMS: dict[str, type[Transform]] = {}
+#: What is called with each new transform: its hook is made (:mod:`mmvtr.engine.hooks`).
+MADE: list[Callable[[type[Transform]], Any]] = []
 
 
-def register_transform(
-    name: str, *, label: str, claim: str, source: str, function: Optional[Callable] = None
+def transform(
+    name: str,
+    *,
+    label: str,
+    claim: str,
+    source: str,
+    function: Optional[Callable] = None,
+    force: bool = False,
 ) -> Callable[[type], Callable[..., Tensor]]:
     """Return a decorator that adds a class to :data:`TRANSFORMS` and returns its function.
 
     Args:
         name, label, claim, source: see :class:`Transform`.
         function: a function [Q, N] -> [Q, N] that exists already.
+        force: replace a transform of this name.
+
+    Raises:
+        ValueError: a name or a label that another transform has.
 
     Example:
         ::
 
-            >>> register_transform('mine', label='Mine', claim='', source='').__name__
+            >>> transform('mine', label='Mine', claim='', source='').__name__
             'add'
     """
 
     def add(kind: type[Transform]) -> Callable[..., Tensor]:
+        if name in TRANSFORMS and not force:
+            there = TRANSFORMS[name]
+            raise ValueError(f'transform {name!r} exists, in {there.__module__}: force=True')
+        if any(x.label == label and x.name != name for x in TRANSFORMS.values()):
+            raise ValueError(f'transform {name!r}: another one has the label {label!r}')
         kind.name, kind.label, kind.claim, kind.source = name, label, claim, source
         kind.described = [*_described(kind)]
         kind.options = {x.name: x.default for x in kind.described}
@@ -376,6 +393,8 @@ def register_transform(
         kind.needs = {x for x, default in kind.options.items() if default is NEEDED}
         kind.function = staticmethod(function or _function(kind))
         TRANSFORMS[name] = kind
+        for make in MADE:
+            make(kind)
         return kind.function
 
     return add

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, Optional
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
 
 import mmvtr.functional.transforms.dual_banks  # noqa: F401 - its transforms are in the table
 import mmvtr.functional.transforms.score_transforms  # noqa: F401
@@ -11,12 +11,12 @@ from mmvtr.functional.transforms.transform import (
     TRANSFORMS,
     Transform,
     count,
-    register_transform,
     setting,
+    transform,
 )
 
 
-@register_transform(
+@transform(
     'sure_first',
     label='SureFirst',
     claim='the first text surely holds',
@@ -32,20 +32,39 @@ class _SureFirst(Transform):
     places: int = count(1, 'items')
 
 
+class _Names(Sequence[str]):
+    """Names of the transforms of one kind, of the table as it is now: others may be added to it."""
+
+    def __init__(self, fits: Callable[[type[Transform]], bool]) -> None:
+        self._fits = fits
+
+    def _now(self) -> tuple[str, ...]:
+        return tuple(name for name, kind in TRANSFORMS.items() if self._fits(kind))
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._now()[place]
+
+    def __len__(self) -> int:
+        return len(self._now())
+
+    def __repr__(self) -> str:
+        return repr(self._now())
+
+
 #: Names of transforms that are fitted to a bank, and of those without a required option.
-OF_BANK = tuple(name for name, x in TRANSFORMS.items() if 'bank' in x.reads)
-FITTED = tuple(name for name in OF_BANK if not TRANSFORMS[name].needs)
+OF_BANK = _Names(lambda kind: 'bank' in kind.reads)
+FITTED = _Names(lambda kind: 'bank' in kind.reads and not kind.needs)
 #: Names of transforms that are one number for each item, which a gallery can store, and of those
 #: that read only queries, no items seen before.
-ADDITIVE = tuple(name for name in OF_BANK if TRANSFORMS[name].form == 'additive')
-OF_QUERIES = tuple(name for name in ADDITIVE if not TRANSFORMS[name].reads_items)
+ADDITIVE = _Names(lambda kind: 'bank' in kind.reads and kind.form == 'additive')
+OF_QUERIES = _Names(lambda kind: kind.name in ADDITIVE and not kind.reads_items)
 
 
 #: Temperature of a transform at the doors that know a model: the model's own.
 MODEL = 'model'
 
 
-def _units() -> dict[str, str]:
+def units() -> dict[str, str]:
     """Return the meaning of each option's numbers, of all transforms that have it."""
     meanings: dict[str, list[str]] = {}
     for kind in TRANSFORMS.values():
@@ -54,11 +73,7 @@ def _units() -> dict[str, str]:
     return {name: '; '.join(dict.fromkeys(units)) for name, units in meanings.items()}
 
 
-#: Meaning of the numbers of options.
-UNITS: Mapping[str, str] = _units()
-
-
-def transform_named(name: str, among: Iterable[str] = tuple(TRANSFORMS)) -> type[Transform]:
+def transform_named(name: str, among: Iterable[str] = TRANSFORMS) -> type[Transform]:
     """Return the transform with a name.
 
     Args:

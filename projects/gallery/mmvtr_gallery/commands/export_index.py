@@ -30,7 +30,7 @@ from mmengine.config import Config
 from mmengine.fileio import dump
 
 from mmvtr.cli import Parser, output_folder, tool
-from mmvtr.cli.transform_options import add_options, options_given
+from mmvtr.cli.transform_options import add_options, choices, options_given
 from mmvtr.errors import UserError
 from mmvtr.functional.transforms.transform_table import ADDITIVE, TRANSFORMS, with_model
 from mmvtr.storage import write_atomically
@@ -51,7 +51,7 @@ def parse_args() -> argparse.Namespace:
     )
     add('--out', required=True, metavar='DIR', type=output_folder, help='folder to write')
     add('--replace', action='store_true', help='replace an existing gallery')
-    add('--transform', choices=('auto', *ADDITIVE), help='default: raw scores')
+    add('--transform', choices=choices(ADDITIVE), help='default: raw scores')
     add(
         '--queries',
         choices=['train_queue', 'bank'],

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from mmvtr.cli import Parser, check_files, query, setting, tool
-from mmvtr.cli.transform_options import add_options, numbers_given
+from mmvtr.cli.transform_options import add_options, choices, numbers_given
 from mmvtr.functional.transforms.transform_table import OF_QUERIES
 from mmvtr_gallery.commands import TEXT_MODEL
 
@@ -44,7 +44,7 @@ def parse_args() -> argparse.Namespace:
     add('--refit', metavar='TEXTS', help='find new biases from the texts of a file, one per line')
     add(
         '--transform',
-        choices=('auto', *OF_QUERIES),
+        choices=choices(OF_QUERIES),
         help='transform of --refit; default: that of the last one',
     )
     add_options(parser, OF_QUERIES)  # default: those of the last refit

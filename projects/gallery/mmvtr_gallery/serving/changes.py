@@ -201,6 +201,7 @@ class Changes(ABC):
             return dict(
                 kind=change.kind,
                 changed=change.items,
+                undone=change.undone,
                 items=self.store.count(),
                 moved=None if moved is None else moved._asdict(),
             )

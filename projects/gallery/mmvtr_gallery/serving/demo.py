@@ -37,13 +37,13 @@ SETS = dict(
 EPOCHS, BATCH, RATE, FRAMES, SIZE = 6, 64, 3e-3, 4, 64
 #: Example queries on the page, in the words of the planted captions.
 EXAMPLES = (
-    'a red star spins', 'a small yellow heart moves', 'a blue square grows', 'something blinks',
-    'a cyan crescent',
+    'a red thing', 'a yellow thing', 'a purple thing', 'a large white thing', 'something blinks',
 )  # fmt: skip
 NOTE = (
     'A demo: clips of moving shapes, found by a tiny model that was trained on {clips} of them in '
-    '{seconds:.0f} seconds. It knows shapes, colours and {words} words, and often errs: of {texts} '
-    'captions, {raw} find their clip among ten; {debiased} debiased.'
+    '{seconds:.0f} seconds. It knows {words} words: colours well, shapes and movements hardly. Of '
+    '{texts} new captions {raw} find their clip among ten raw, {debiased} debiased: these '
+    'clips do not show what debiasing gains.'
 )
 
 
@@ -136,12 +136,14 @@ def _keep(
     say: Callable[[str], None],
 ) -> None:
     """Cut the files at their moments, encode them, fit biases to the training captions."""
-    ids, paths, spans = [], [], []
+    ids, paths, spans, captions = [], [], [], []
+    said = {(text['video_idx'][0], text['moment']): text['text'] for text in gallery.texts}
     for number, video in enumerate(gallery.videos):
         for part, moment in enumerate(video['moments'], 1):
             ids.append(f'clip {number + 1:03d}, part {part}')
             paths.append(str(video['path']))
             spans.append((moment['start'], moment['end']))
+            captions.append(said[number, part - 1])
     starts, ends = zip(*spans)
     videos = apis.encode_videos(model, cfg, paths, ids=ids, spans=spans)
     bank, asked = (
@@ -164,6 +166,7 @@ def _keep(
     options = dict(model=apis.fingerprint(model), about=about)
     options['geometry'] = 'inner_product'  # the model's scores
     with replace_store(folder, vectors.shape[1], **options) as store:
-        store.add(ids, vectors, paths=paths, starts=starts, ends=ends)
+        given = dict(paths=paths, starts=starts, ends=ends, metadata=dict(caption=captions))
+        store.add(ids, vectors, **given)
         store.refit(bank, fewer=True, **fit)  # texts of few words, so many are alike
         store.persist()

@@ -6,7 +6,8 @@ import errno
 import logging
 import os
 import re
-from typing import Any, Sequence
+from difflib import get_close_matches
+from typing import Any, Callable, Sequence
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -15,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from mmvtr.datasets.videos.video_files import BrokenVideoError
+from mmvtr.datasets.words.tokenizers import UnknownWords
 from mmvtr.storage.lock import FolderInUse
 from mmvtr_gallery.remote import ServerAway, ServerRefuses, ServerUnknown
 from mmvtr_gallery.serving.answers import Empty, InQuarantine
@@ -139,11 +141,10 @@ def sentence_of(error: Exception, private: Sequence[str] = ()) -> str:
         return f'a number of the request is too large: {error}'
     if isinstance(error, RecursionError):
         return 'the request is nested too deeply'
+    if isinstance(error, UnknownWords):
+        return f'this model does not know {", ".join(map(_with_near(error), error.words[:5]))}'
     if isinstance(error, KeyError):
         words = str(error.args[0]) if error.args else 'unknown'
-        unknown = re.search(r'words \[(.*?)\] are not in', words)
-        if unknown:
-            return f"this model's closed vocabulary lacks {unknown[1]}"
         return without_paths(words, private)
     if isinstance(error, (ServerAway, ServerRefuses)):
         return 'the embedding server gives no vectors; the log of the service says more'
@@ -152,6 +153,17 @@ def sentence_of(error: Exception, private: Sequence[str] = ()) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f'{error.strerror}; the log of the service says more'
     return without_paths(str(error), private) or type(error).__name__
+
+
+def _with_near(error: UnknownWords) -> Callable[[str], str]:
+    """Return a function that quotes a word, with known words of the same beginning near it."""
+
+    def told(word: str) -> str:
+        alike = [known for known in error.vocabulary if known[0] == word[0]]
+        near = get_close_matches(word[:40], alike)
+        return repr(word[:40]) + (f' (near it: {", ".join(near)})' if near else '')
+
+    return told
 
 
 def without_paths(words: str, private: Sequence[str] = ()) -> str:

@@ -43,8 +43,9 @@ class Page(BaseModel):
 class LastChange(BaseModel):
     """The change that `/undo` reverts."""
 
-    kind: Literal['add', 'delete', 'replace', 'refit']
-    items: Optional[int] = Field(description='added or removed; null of a refit')
+    kind: Literal['add', 'delete', 'replace', 'refit', 'quarantine', 'release']
+    items: Optional[int] = Field(description='of the change; null of a refit')
+    undone: bool = Field(description='it is itself an undo: `/undo` redoes what it has undone')
 
 
 class HowFound(BaseModel):

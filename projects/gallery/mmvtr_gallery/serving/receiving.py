@@ -41,9 +41,9 @@ def check_all(uploads: Uploads, path: str) -> None:
 
 @contextmanager
 def _of_the_body(path: str) -> Iterator[None]:
-    """Name the body, not the temporary file, in errors."""
+    """Leave the name of the temporary file out of errors."""
     try:
         yield
     except BrokenVideoError as error:
         reason = reason_of(error, path)
-        raise BrokenVideoError(f'the body cannot be read as a video: {reason}') from error
+        raise BrokenVideoError(f'the file cannot be read as a video: {reason}') from error

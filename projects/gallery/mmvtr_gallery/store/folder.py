@@ -27,7 +27,7 @@ from mmvtr_gallery.store.memory import Held, InMemory
 from mmvtr_gallery.store.online import reservoir_of
 from mmvtr_gallery.store.parts import read_items, write_biases, write_items
 from mmvtr_gallery.store.protocol import Fit, GalleryStore
-from mmvtr_gallery.store.undoing import Change, Reversal, write_reversal
+from mmvtr_gallery.store.undoing import Change, Reversal, change_of, write_reversal
 
 
 class FolderStore(InMemory, GalleryStore):
@@ -194,8 +194,13 @@ class FolderStore(InMemory, GalleryStore):
     def _quarantined(self) -> list[str]:
         return self._current().quarantined
 
-    def _keep_quarantined(self, ids: list[str]) -> None:
-        self._commit(quarantined=ids)
+    def _keep_quarantined(self, ids: list[str], change: Change) -> None:
+        undo = dict(change._asdict(), file=None, held=self._manifest.quarantined)
+        self._commit(quarantined=ids, undo=undo)
+
+    @property
+    def _held_before(self) -> list[str]:
+        return self._manifest.undo['held']
 
     @property
     def config(self) -> Optional[Path]:
@@ -351,26 +356,30 @@ class FolderStore(InMemory, GalleryStore):
             self._held = self._held.whole(old.index)
             raise
 
-    def _switch(self, fit: Fit, biases: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
+    def _switch(
+        self, fit: Fit, biases: Iterable[tuple[np.ndarray, np.ndarray]], change: Change
+    ) -> None:
         new = np.zeros(self._manifest.count, np.float32)
         for keys, values in biases:
             new[keys] = values
         held = self._held.biased(new, self._manifest.index)
         self._commit(
-            held, **write_biases(self.folder, self._manifest, held), **self._written_fit(fit)
+            held,
+            **write_biases(self.folder, self._manifest, held),
+            **self._written_fit(fit),
+            undo=dict(change._asdict(), file=None),
         )
         self._debiaser = fit.debiaser
 
     def _written_fit(self, fit: Fit) -> dict[str, Any]:
-        """Write the Debiaser; return the manifest's entries for it and for undo."""
+        """Write the Debiaser; return the manifest's entries for it and for the fit before."""
         old, name = self._manifest, None
         if fit.debiaser is not None:
             name = f'normaliser-{old.commit + 1}.safetensors'
             write_fit(fit.debiaser, self.folder / name)
         before = dict(normaliser=old.normaliser, refit=old.refit, calibration=old.calibration)
-        undo = dict(kind='refit', items=None, file=None)
         now = dict(normaliser=name, refit=fit.refit, calibration=fit.calibration)
-        return dict(now, before=before, undo=undo)
+        return dict(now, before=before)
 
     @property
     def _before(self) -> Optional[Fit]:
@@ -385,7 +394,7 @@ class FolderStore(InMemory, GalleryStore):
     def last_change(self) -> Optional[Change]:
         manifest = self._current()
         if manifest.undo is not None:
-            return Change(manifest.undo['kind'], manifest.undo['items'])
+            return change_of(manifest.undo)
         return None if manifest.before is None else Change('refit')  # of an older version
 
     def _kept_reversal(self) -> Optional[Reversal]:

@@ -20,6 +20,7 @@ from mmvtr_gallery.store.joint import JOURNAL, WINDOWS
 from mmvtr_gallery.store.manifest import FILES, FORMAT, NAME, read_sealed
 from mmvtr_gallery.store.refits import Fit
 from mmvtr_gallery.store.replacing import replace_store
+from mmvtr_gallery.store.undoing import Change
 
 
 def convert(folder: Path) -> str:
@@ -64,7 +65,7 @@ def convert(folder: Path) -> str:
         if count:
             store._change([], Rows(columns.pop('id'), vectors, columns, types), biases, None)
         fit = Fit(debiaser, said['refit'], said.get('calibration'))
-        store._switch(fit, [(np.arange(count), biases)])
+        store._switch(fit, [(np.arange(count), biases)], Change('refit'))
         store._commit(geometry=geometry, quarantined=said.get('quarantined', []))
         if said.get('config'):
             store.keep_config((folder / said['config']).read_text())

@@ -312,6 +312,8 @@ def _undo(value: Any) -> bool:
     return (
         value['kind'] in KINDS
         and _maybe(_whole)(value['items'])
+        and isinstance(value.get('undone', False), bool)
+        and _quarantined(value.get('held', []))
         and _maybe(_named('undo'))(value['file'])
     )
 

@@ -243,9 +243,9 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
             self._change(ids, None, np.zeros(0, np.float32), self._reversal(ids, []))
 
     def undo(self, kind: Optional[str] = None) -> Undone:
-        """Undo the last add, delete or refit; a second undo redoes it.
+        """Undo the last add, delete, refit, quarantine or release; a second undo redoes it.
 
-        Quarantined items stay in quarantine (see :meth:`release`).  Restored items get biases of
+        Restored items get biases of
         the current fit.  Undoing a refit gives all items biases of the previous fit, including
         those added since.  The items that a new store had when it was first persisted cannot be
         undone.
@@ -270,7 +270,11 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
             if last is None and kind is None:
                 raise ValueError(f'{self} has no change to undo')
             if kind == 'refit' or last.kind == 'refit':
-                return Undone(Change('refit'), self._undo_refit())
+                last = last if last is not None and last.kind == 'refit' else Change('refit')
+                return Undone(last, self._undo_refit(not last.undone))
+            if last.kind in ('quarantine', 'release'):
+                self._undo_quarantine(last)
+                return Undone(last)
             kept = self._kept_reversal()
             if kept is None:
                 raise ValueError(
@@ -282,7 +286,8 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
             refuse_unknown(sorted({*kept.added} - there))
             refuse_known(sorted(there - {*kept.added}))
             biases = np.zeros(0, np.float32) if rows is None else self._biases(rows.vectors)
-            self._change(kept.added, rows, biases, self._reversal(kept.added, names))
+            reversal = self._reversal(kept.added, names, not last.undone)
+            self._change(kept.added, rows, biases, reversal)
             return Undone(last)
 
     @property
@@ -494,7 +499,9 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         """Yield keys [n], vectors float32 [n, D] and biases float32 [n] of all items in batches."""
 
     @abstractmethod
-    def _switch(self, fit: Fit, biases: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
+    def _switch(
+        self, fit: Fit, biases: Iterable[tuple[np.ndarray, np.ndarray]], change: Change
+    ) -> None:
         """Replace the Debiaser and all biases, which come as batches of keys and biases."""
 
     @property
@@ -575,15 +582,17 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
             return np.zeros(len(vectors), np.float32)
         return debiaser.biases_of(vectors).float().numpy()
 
-    def _reversal(self, gone: Sequence[str], new: Sequence[str]) -> Union[Reversal, Change, None]:
+    def _reversal(
+        self, gone: Sequence[str], new: Sequence[str], undone: bool = False
+    ) -> Union[Reversal, Change, None]:
         """Return what will undo a change of removed and added items; see :meth:`_change`."""
         if self._filling:
             return None
         if len(gone) + len(new) > MOST:
             kind = 'add' if not gone else 'replace' if new else 'delete'
-            return Change(kind, len(gone) + len(new))
+            return Change(kind, len(gone) + len(new), undone)
         removed = rows_of_items(self.get(gone), self.types) if gone else None
-        return Reversal(list(new), removed)
+        return Reversal(list(new), removed, undone)
 
     def _one_per(self, query: np.ndarray, k: int, column: str, how: How) -> list[Hit]:
         m, count = FIRST * k, self._count([])

@@ -51,7 +51,7 @@ from mmvtr_gallery.store.qdrant_points import (
     within,
 )
 from mmvtr_gallery.store.rerank import best_with_bias
-from mmvtr_gallery.store.undoing import Change, Reversal, rows_of
+from mmvtr_gallery.store.undoing import Change, Reversal, change_of, rows_of
 
 #: Points per request.
 BATCH = 500
@@ -200,8 +200,15 @@ class QdrantStore(GalleryStore):
     def _quarantined(self) -> list[str]:
         return self._now().get('quarantined', [])
 
-    def _keep_quarantined(self, ids: list[str]) -> None:
-        self._commit(self._collected(), quarantined=ids)
+    def _keep_quarantined(self, ids: list[str], change: Change) -> None:
+        old = self._collected()
+        undo = dict(change._asdict(), tag=None, held=old.get('quarantined', []))
+        rubbish = [tag for tag in [undo_tag(old)] if tag is not None]
+        self._commit(old, quarantined=ids, undo=undo, rubbish=rubbish)
+
+    @property
+    def _held_before(self) -> list[str]:
+        return self._state['undo']['held']
 
     def _fitted_by(self, bank: Optional[str], refit: Any) -> Optional[Debiaser]:
         """Return the Debiaser of a bank, by name; None for None."""
@@ -328,7 +335,7 @@ class QdrantStore(GalleryStore):
     def last_change(self) -> Optional[Change]:
         state = self._now()
         if state.get('undo') is not None:
-            return Change(state['undo']['kind'], state['undo']['items'])
+            return change_of(state['undo'])
         return None if state.get('before') is None else Change('refit')  # of an older version
 
     def _written_reversal(
@@ -342,7 +349,7 @@ class QdrantStore(GalleryStore):
         if reversal is None:
             return None, old
         if isinstance(reversal, Change):
-            return dict(kind=reversal.kind, items=reversal.items, tag=None), old
+            return dict(reversal._asdict(), tag=None), old
         tag, change, rows = f'_u{old["commit"] + 1}', reversal.change, reversal.removed
         old = {**old, 'rubbish': [tag]}
         self._write(old)
@@ -358,7 +365,7 @@ class QdrantStore(GalleryStore):
                 values = {column: values[row] for column, values in columns}
                 payloads.append(dict(removed=dict(id=name, columns=values, types=rows.types)))
         self._write_points(tag, vectors, payloads)
-        return dict(kind=change.kind, items=change.items, tag=tag), old
+        return dict(change._asdict(), tag=tag), old
 
     def _kept_reversal(self) -> Optional[Reversal]:
         tag = undo_tag(self._state)
@@ -399,7 +406,9 @@ class QdrantStore(GalleryStore):
             with self._asked() as ask:
                 ask.upsert(self.name, points)
 
-    def _switch(self, fit: Fit, biases: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
+    def _switch(
+        self, fit: Fit, biases: Iterable[tuple[np.ndarray, np.ndarray]], change: Change
+    ) -> None:
         models, old = qdrant_models(), self._collected()
         tag = f'_b{old["commit"] + 1}'
         earlier = [(old.get('before') or {}).get('bank'), undo_tag(old)]
@@ -428,7 +437,7 @@ class QdrantStore(GalleryStore):
             refit=fit.refit,
             calibration=fit.calibration,
             before=dict(bank=old['bank'], refit=old['refit'], calibration=old.get('calibration')),
-            undo=dict(kind='refit', items=None, tag=None),
+            undo=dict(change._asdict(), tag=None),
             rubbish=[old['bias'], *(tag for tag in earlier if tag is not None)],
         )
 

@@ -13,6 +13,7 @@ from mmvtr.arrays.hubs import LEAST, Suspect, drawn, judged, list_length, named_
 from mmvtr.arrays.inputs import read_vectors
 from mmvtr_gallery.store.filters import MOST_VALUES, Condition
 from mmvtr_gallery.store.items import checked_ids, refuse_unknown
+from mmvtr_gallery.store.undoing import OPPOSITE, Change
 
 
 class Quarantine(ABC):
@@ -39,7 +40,9 @@ class Quarantine(ABC):
             held = sorted({*self._quarantined, *ids})
             if len(held) > MOST_VALUES:
                 raise ValueError(f'quarantine: {len(held)} items, expected at most {MOST_VALUES}')
-            self._keep_quarantined(held)
+            new = len(held) - len(self._quarantined)
+            if new:
+                self._keep_quarantined(held, Change('quarantine', new))
 
     def release(self, ids: Sequence[str]) -> None:
         """Let searches find items again.
@@ -54,7 +57,8 @@ class Quarantine(ABC):
             free = sorted(set(ids) - set(self._quarantined))
             if free:
                 raise ValueError(f'{len(free)} ids are not in quarantine, e.g. {free[0][:80]!r}')
-            self._keep_quarantined(sorted(set(self._quarantined) - set(ids)))
+            left = sorted(set(self._quarantined) - set(ids))
+            self._keep_quarantined(left, Change('release', len(set(ids))))
 
     def suspects(
         self, queries: Optional[Union[Tensor, np.ndarray]] = None, *, seed: int = 0
@@ -89,6 +93,11 @@ class Quarantine(ABC):
         lists = torch.tensor([[place[hit.item.id] for hit in hits[:k]] for hits in found])
         return named_suspects(*judged(lists, unit, len(names), seed), names)
 
+    def _undo_quarantine(self, last: Change) -> None:
+        """Quarantine again what was in quarantine before the last change; see :meth:`undo`."""
+        change = Change(OPPOSITE[last.kind], last.items, not last.undone)
+        self._keep_quarantined(self._held_before, change)
+
     def _left_out(self) -> list[Condition]:
         """Return the condition that every search adds to its filter."""
         held = self._quarantined
@@ -101,6 +110,11 @@ class Quarantine(ABC):
     def _quarantined(self) -> list[str]:
         """Return the stored ids, sorted."""
 
+    @property
     @abstractmethod
-    def _keep_quarantined(self, ids: list[str]) -> None:
-        """Replace the stored ids, as one change."""
+    def _held_before(self) -> list[str]:
+        """Return the ids before the last change, which was one of the quarantine."""
+
+    @abstractmethod
+    def _keep_quarantined(self, ids: list[str], change: Change) -> None:
+        """Replace the stored ids, as one change that can be undone."""

@@ -23,6 +23,7 @@ from mmvtr.functional.transforms.transform_table import (
 )
 from mmvtr_gallery.store.calibrated import DEPTH
 from mmvtr_gallery.store.moved import Moved, Moves
+from mmvtr_gallery.store.undoing import Change
 
 Vectors = Union[Tensor, np.ndarray]
 
@@ -126,13 +127,13 @@ class Refits:
             told = dict(transform=found.transform_, **numbers, **told)
             return self._switched(Fit(found.without_gallery(), told), self._anew(found, device))
 
-    def _undo_refit(self) -> Moved:
+    def _undo_refit(self, undone: bool) -> Moved:
         """Restore the biases before the last refit; see :meth:`GalleryStore.undo`."""
         before = self._before
         if before is None:
             raise ValueError(f'{self} has no refit to undo')
         new = _none if before.debiaser is None else self._anew(before.debiaser, 'cpu')
-        return self._switched(before, new)
+        return self._switched(before, new, undone)
 
     def _options(self, transform: str, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """Return the transform and its options; options not given are those of its last refit."""
@@ -169,7 +170,7 @@ class Refits:
             raise ValueError(
                 f'refit: {found} different queries are too few for {count} items, {needed} or more '
                 'expected: items that few queries speak of would get biases by chance; give more '
-                'queries, or allow fewer (fewer=True, --fewer)'
+                'queries, or allow fewer (the option "fewer")'
             )
         return bank
 
@@ -226,7 +227,9 @@ class Refits:
         there = debiaser.without_gallery(device)
         return lambda vectors: there.biases_of(vectors).float().cpu().numpy()
 
-    def _switched(self, fit: Fit, anew: Callable[[np.ndarray], np.ndarray]) -> Moved:
+    def _switched(
+        self, fit: Fit, anew: Callable[[np.ndarray], np.ndarray], undone: bool = False
+    ) -> Moved:
         """Set all biases to those of ``anew``; return how much that changes the ranking."""
         asked = self.debiaser if fit.debiaser is None else fit.debiaser
         moves = Moves(None if asked is None else asked.bank_.texts.numpy())
@@ -244,7 +247,7 @@ class Refits:
 
         kept = self._calibration_after(fit)
         lost = kept is None and self._calibration is not None
-        self._switch(fit._replace(calibration=kept), biases())
+        self._switch(fit._replace(calibration=kept), biases(), Change('refit', undone=undone))
         if lost:
             print_log(
                 f'{self}: the calibration belonged to the previous scores, and is gone with them: '

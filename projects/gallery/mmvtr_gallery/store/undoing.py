@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple, Optional, Sequence, Union
+from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 import torch
@@ -24,7 +24,9 @@ from mmvtr_gallery.store.moved import Moved
 #: Maximal number of items of a change that can be undone; for a larger one nothing is kept.
 MOST = 10_000
 #: Kinds of changes.
-KINDS = ('add', 'delete', 'replace', 'refit')
+KINDS = ('add', 'delete', 'replace', 'refit', 'quarantine', 'release')
+#: Kind -> kind of the change that undoes it.
+OPPOSITE = dict(add='delete', delete='add', quarantine='release', release='quarantine')
 _OTHERS = [name for name in COLUMNS if name != 'id']
 
 
@@ -33,16 +35,20 @@ class Change(NamedTuple):
 
     Attributes:
         kind: one of :data:`KINDS`; a replacement adds and removes items.
-        items: number of added or removed items; None: all got new biases.
+        items: number of items that were added, removed, quarantined or released; None: all got new
+            biases.
+        undone: whether the change is itself an undo, so that undoing it redoes the one before.
     """
 
     kind: str
     items: Optional[int] = None
+    undone: bool = False
 
     def __str__(self) -> str:
+        kind = OPPOSITE.get(self.kind, self.kind) if self.undone else self.kind
         if self.items is None:
-            return 'refit'
-        return f'{self.kind} of {self.items} {"item" if self.items == 1 else "items"}'
+            return kind
+        return f'{kind} of {self.items} {"item" if self.items == 1 else "items"}'
 
 
 class Undone(NamedTuple):
@@ -57,7 +63,7 @@ class Undone(NamedTuple):
     moved: Optional[Moved] = None
 
     def __str__(self) -> str:
-        said = f'the last {self.change} is undone'
+        said = f'the last {self.change} is {"redone" if self.change.undone else "undone"}'
         return said if self.moved is None else f'{said}: {self.moved}'
 
 
@@ -67,17 +73,19 @@ class Reversal(NamedTuple):
     Attributes:
         added: ids that the change added.
         removed: items that the change removed; None: none.
+        undone: see :class:`Change`; it is not part of the file.
     """
 
     added: list[str]
     removed: Optional[Rows] = None
+    undone: bool = False
 
     @property
     def change(self) -> Change:
         """Return kind and size of the change that this record undoes."""
         gone = 0 if self.removed is None else len(self.removed.ids)
         kind = 'add' if not gone else 'replace' if self.added else 'delete'
-        return Change(kind, gone + len(self.added))
+        return Change(kind, gone + len(self.added), self.undone)
 
     def write(self, path: Path) -> None:
         """Write the record; the file appears when it is complete."""
@@ -109,6 +117,11 @@ class Reversal(NamedTuple):
             raise UserError(f'{path} is damaged, or is not a change of a store') from error
 
 
+def change_of(kept: Mapping[str, Any]) -> Change:
+    """Return the change of a stored entry, of which older versions have no ``undone``."""
+    return Change(kept['kind'], kept['items'], kept.get('undone', False))
+
+
 def write_reversal(
     folder: Path, commit: int, reversal: Union[Reversal, Change, None]
 ) -> Optional[dict[str, Any]]:
@@ -120,10 +133,10 @@ def write_reversal(
         reversal: the record that undoes the change, or the change if it is too large to undo.
     """
     if not isinstance(reversal, Reversal):
-        return reversal and dict(kind=reversal.kind, items=reversal.items, file=None)
+        return reversal and dict(reversal._asdict(), file=None)
     name, change = f'undo-{commit + 1}.safetensors', reversal.change
     reversal.write(folder / name)
-    return dict(kind=change.kind, items=change.items, file=name)
+    return dict(change._asdict(), file=name)
 
 
 def rows_of(

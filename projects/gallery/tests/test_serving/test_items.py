@@ -154,7 +154,9 @@ def test_why():
 
 def test_stats(client, place):
     said = client('GET', '/stats')[2]
-    assert said['items'] == 7 and said['last_change'] == dict(kind='refit', items=None)
+    assert said['items'] == 7 and said['last_change'] == dict(
+        kind='refit', items=None, undone=False
+    )
     assert said['columns']['odd'] == dict(
         type='bool', missing=0, distinct=2, values=[[False, 4], [True, 3]]
     )
@@ -165,7 +167,9 @@ def test_stats(client, place):
     assert (said['found']['source'], said['found']['queries'], said['found']['k']) == ('bank', 4, 1)
     client.change('/delete', ids=['a', 'b'])
     after = client('GET', '/stats')[2]
-    assert after['last_change'] == dict(kind='delete', items=2) and after['items'] == 5
+    assert (
+        after['last_change'] == dict(kind='delete', items=2, undone=False) and after['items'] == 5
+    )
     assert after['version'] > said['version'] and after['columns']['odd']['values'][0] == [False, 3]
 
 
@@ -263,8 +267,8 @@ def test_a_video_that_is_sent_is_kept(client, folder, library, place):
 @pytest.mark.parametrize(
     'name, content, id, status, words',
     [
-        ('x.mp4', b'no video', 'x', 422, 'the body cannot be read as a video: Invalid data'),
-        ('x.mp4', b'', 'x', 422, 'the body cannot be read as a video'),
+        ('x.mp4', b'no video', 'x', 422, 'the file cannot be read as a video: Invalid data'),
+        ('x.mp4', b'', 'x', 422, 'the file cannot be read as a video'),
         ('x.mp4', None, 'a', 409, "ids are in the store already, e.g. ['a']"),
         ('x.mp4', None, 'a\u202eb', 422, 'cannot be seen'),
         ('there.mp4', None, 'x', 409, "the library has a file 'there.mp4' already"),

@@ -29,6 +29,24 @@ def test_the_load():
     assert f'{said["largest_batch"]} at most' in PAGE
 
 
+def test_limits_health_and_metrics_are_on_one_page(place):
+    pytest.importorskip('uvicorn', reason='an extra: pip install projects/gallery[serve]')
+    from mmvtr_gallery.serving import bodies, connections, gallery, overview, uploads
+
+    page = (ROOT / 'projects/gallery/docs/operating.md').read_text()
+    limits = page[: page.index('## Errors')]
+    for limit in (
+        connections.MOST, bodies.MOST_QUERIES, bodies.MOST_PAGE, bodies.MOST_ROUNDS,
+        overview.WAITING, uploads.PIXELS, uploads.RECEIVING, int(uploads.SECONDS),
+    ):  # fmt: skip
+        assert re.search(rf'(?<!\d)(?<!\d,){limit:,}(?!,?\d)', limits), limit
+    with served(gallery.Gallery.open(place)) as client:
+        told = client('GET', '/health')[2]
+    one = gallery.Gallery.open(place)
+    names = [*told, *(f'mmvtr_{x}' for x in one.gauges())]
+    assert len(names) > 20 and not [x for x in names if f'`{x}`' not in page]
+
+
 def test_the_page_loads_nothing_from_elsewhere():
     files = [
         p for p in (ROOT / 'projects/gallery/mmvtr_gallery/serving/page').iterdir() if p.is_file()

@@ -289,7 +289,7 @@ def test_what_is_refused(client, folder, place):
     assert client.error(*ask, chunks, Transfer_Encoding='chunked')[0] == 413
     assert client.error('POST', '/search/video?k=1', b'no video') == (
         422,
-        'the body cannot be read as a video: Invalid data found when processing input',
+        'the file cannot be read as a video: Invalid data found when processing input',
     )
     assert client.error('GET', '/nothing')[0] == 404 and client.error('GET', '/add')[0] == 405
     assert client.error('GET', '/thumb?id=a&frames=99')[0] == 422

@@ -18,6 +18,7 @@ pytest.importorskip(
 )
 
 from mmvtr.datasets.videos.video_files import BrokenVideoError  # noqa: E402
+from mmvtr.datasets.words.tokenizers import WordTokenize  # noqa: E402
 from mmvtr.storage.lock import FolderInUse  # noqa: E402
 from mmvtr_gallery.remote import ServerAway, ServerRefuses  # noqa: E402
 from mmvtr_gallery.serving.bodies import sendable  # noqa: E402
@@ -93,6 +94,15 @@ def test_why_a_file_cannot_be_added(client, folder):
 def test_paths_and_addresses_are_left_out(error, said):
     found = sentence_of(error)
     assert said in found and '/srv' not in found and '10.0.0.7' not in found
+
+
+def test_near_words_are_named(tmp_path):
+    (tmp_path / 'vocab.txt').write_text('a red star stripes spins')
+    read = WordTokenize(str(tmp_path / 'vocab.txt'))
+    with pytest.raises(KeyError) as raised:
+        read.transform(dict(text='a rde strr zzz', text_id='q'))
+    said = "this model does not know 'rde' (near it: red), 'strr' (near it: star), 'zzz'"
+    assert sentence_of(raised.value) == said
 
 
 def test_known_folders_may_have_spaces():

@@ -181,8 +181,8 @@ def test_items_that_were_added_or_removed_are_taken_back(store):
     held = known(store, ['x', 'y', 'v3'])
     assert str(store.last_change) == 'add of 2 items'
     with store.kept():
-        assert store.undo() == (('add', 2), None)
-    assert set(seen(store)) == set(NAMES) and str(store.last_change) == 'delete of 2 items'
+        assert store.undo() == (('add', 2, False), None)
+    assert set(seen(store)) == set(NAMES) and store.last_change == ('delete', 2, True)
     with store.kept():
         store.undo()
     same(known(store, ['x', 'y', 'v3']), held)
@@ -190,11 +190,12 @@ def test_items_that_were_added_or_removed_are_taken_back(store):
         store.delete(['x', 'v3'])
     for number in range(3):  # taken back, done again, taken back
         with store.kept():
-            assert store.undo().change == ('add' if number % 2 else 'delete', 2)
+            kind = 'add' if number % 2 else 'delete'
+            assert store.undo().change == (kind, 2, bool(number % 2))
         assert store.count() == (20 if number % 2 else 22)
     for one in (store, of_other_process(store)):
         same(known(one, ['x', 'y', 'v3']), held)
-        assert str(one.last_change) == 'add of 2 items'
+        assert one.last_change == ('add', 2, True)
     with store.kept():
         store.add(['v3', 'z'], vectors(4, 2), removing=['v3', 'x'])
     assert str(store.last_change) == 'replace of 4 items'

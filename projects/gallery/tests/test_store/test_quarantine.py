@@ -156,3 +156,31 @@ def test_a_manifest_with_what_is_none(tmp_path, value):
 def rewrite(path, said):
     with open(path, 'wb') as file:
         write_with_digest(json.dumps({**said, 'sha256': ROOM}, indent=1).encode(), file)
+
+
+def test_it_is_in_the_history(store):
+    """An undo takes back what was done last, a second one redoes it, and both say so."""
+    store.refit(QUERIES, fewer=True)
+    store.delete([NAMES[3]])
+    assert str(store.undo()) == 'the last delete of 1 item is undone'
+    assert store.last_change == ('add', 1, True)
+    assert str(store.last_change) == 'delete of 1 item'
+    store.quarantine([NAMES[7], NAMES[9]])
+    store.quarantine([NAMES[7]])  # which changes nothing
+    assert of_other_process(store).last_change == ('quarantine', 2, False)
+    assert str(store.undo()) == 'the last quarantine of 2 items is undone'
+    assert store.quarantined == [] and store.count() == 150
+    assert str(store.undo()) == 'the last quarantine of 2 items is redone'
+    assert of_other_process(store).quarantined == [NAMES[7], NAMES[9]]
+    store.release([NAMES[9]])
+    store.undo()
+    assert store.quarantined == [NAMES[7], NAMES[9]] and store.last_change == (
+        'quarantine',
+        1,
+        True,
+    )
+    store.undo()
+    assert store.quarantined == [NAMES[7]] and store.last_change == ('release', 1, False)
+    assert str(store.undo('refit')).startswith('the last refit is undone')
+    assert store.last_change == ('refit', None, True)
+    assert str(store.undo()).startswith('the last refit is redone')

@@ -40,7 +40,9 @@ KINDS = {
     ('F', 'words'): '6,000, words from scratch',
     ('J', 'minilm'): '1,000, memorised',
 }
-#: Rows of the recipe -> vectors of 128 numbers an item.
+#: Numbers of a model's vector; 128 elsewhere.
+NUMBERS = dict(S=384)
+#: Rows of the recipe -> how many such vectors an item has.
 RECIPE = dict(
     infonce=1,
     self_distilled=1,
@@ -150,7 +152,7 @@ SETS = dict(
     F='Flickr8k images',
     M='MSR-VTT frames',
     V='MSR-VTT frames, six captions a video',
-    S='MSR-VTT frames, stronger',
+    S='MSR-VTT frames, stronger model',
     J='1,000 judged images',
     T='MSR-VTT, words',
     L='MSR-VTT, lengths',
@@ -461,6 +463,7 @@ def recipe_tables(tables: Sequence[Table]) -> str:
     for table in tables:
         columns = ['', 'numbers an item', 'seeds', 'R@1 t2v / v2t', 'rsum, best', 'last']
         lines = _head([*columns, 'best, with a bank'])
+        numbers = NUMBERS.get(table.name, 128)
         for name, vectors in RECIPE.items():
             best, last, bank = (
                 _recipe_rows(table, x, when)
@@ -468,7 +471,7 @@ def recipe_tables(tables: Sequence[Table]) -> str:
             )
             if len(best) >= LEAST:
                 cells = [_firsts(best), *(_levelled(table, x) for x in (best, last, bank))]
-                lines.append(_line(NAMES[name], vectors * 128, len(best), *cells))
+                lines.append(_line(NAMES[name], vectors * numbers, len(best), *cells))
         parts.append('\n'.join([f'**{place_name(table)}**', '', *lines]))
     return '\n\n'.join(parts)
 
@@ -604,7 +607,8 @@ def blocks(rows: Sequence[Row]) -> dict[str, str]:
     found['levels'] = level_table([*tables.values()])
     found['both'] = both_epochs(tables)
     taught = taught_tables(rows)
-    found['recipe'], found['recipe-short'] = recipe_tables(taught), short_recipe(taught)
+    found['recipe'] = recipe_tables(taught)
+    found['recipe-short'] = short_recipe([x for x in taught if x.text != 'words'])
     further, added, large = (
         read_rows(RESULTS / name) for name in ('further', 'additions', 'large_teacher')
     )

@@ -3,6 +3,8 @@ import {$, clock, place, short, token} from './api.js';
 
 // How wide a strip is for its height, and how many frames fill it: as many as the last did.
 const WIDE = 5.1, MOST = 16;
+// Columns that tell people what a video is; the first that an item has stands under its strip.
+const TITLES = ['title', 'caption', 'text'];
 let frames = 6;
 export const made = () => $('hit').content.firstElementChild.cloneNode(true);
 const part = (li, name) => li.querySelector(`.${name}`);
@@ -35,7 +37,11 @@ function common(li, item, on) {
   part(li, 'name').textContent = item.id;
   part(li, 'name').title = item.file || item.id;
   part(li, 'sigma').textContent = item.sigma === null ? '' : `σ ${item.sigma.toPrecision(2)}`;
-  const columns = Object.entries(item.metadata).filter(([, value]) => value !== null);
+  const title = TITLES.find((name) => typeof item.metadata[name] === 'string');
+  part(li, 'caption').hidden = !title;
+  part(li, 'caption').textContent = title ? short(item.metadata[title], 140) : '';
+  part(li, 'caption').title = title ? item.metadata[title] : '';
+  const columns = Object.entries(item.metadata).filter(([name, value]) => value !== null && name !== title);
   part(li, 'columns').hidden = !columns.length;
   part(li, 'columns').replaceChildren(...columns.map(([name, value]) => {
     const shown = document.createElement('bdi'), said = document.createElement('span');

@@ -1,17 +1,18 @@
-// Add, delete, re-fit and undo, for who knows the token.
-import {$, ask, many, token} from './api.js';
+// Add, delete, quarantine, re-fit and undo, for who knows the token.
+import {$, ask, make, many, token} from './api.js';
 
 let changed = async () => {};
 const json = {'Content-Type': 'application/json'};
 
-// Which token to send: it is asked for once, and again where it was wrong.
-function asked() {
+// Which token to send: it is asked for once, and again where it was `wrong`.
+function asked(wrong) {
   const known = token.get();
   if (known) return Promise.resolve(known);
   return new Promise((resolve, reject) => {
     const dialog = $('asking'), field = $('token');
     let given = null;
     field.value = '';
+    $('refused').textContent = wrong ? 'That is not the token of this gallery.' : '';
     $('give').onclick = () => { given = field.value.trim(); dialog.close(); };
     $('refuse').onclick = () => dialog.close();
     field.onkeydown = (event) => {
@@ -20,7 +21,7 @@ function asked() {
       $('give').click();
     };
     dialog.onclose = () => {
-      if (!given) { reject(new Error('Nothing was changed: a change needs the token.')); return; }
+      if (!given) { reject(Object.assign(new Error('Not done: a change needs the token.'), {refused: true})); return; }
       token.set(given);
       resolve(given);
     };
@@ -29,28 +30,32 @@ function asked() {
 }
 
 async function change(path, body, headers = {}) {
-  const Authorization = `Bearer ${await asked()}`;
-  try {
-    return await ask(path, {method: 'POST', body, headers: {...headers, Authorization}});
-  } catch (error) {
-    if (error.status !== 401) throw error;
-    token.forget();
-    throw new Error('Nothing was changed: that is not the token of this gallery.');
+  for (let wrong = false; ; wrong = true) {
+    const Authorization = `Bearer ${await asked(wrong)}`;
+    try {
+      return await ask(path, {method: 'POST', body, headers: {...headers, Authorization}});
+    } catch (error) {
+      if (error.status !== 401) throw error;
+      token.forget();
+    }
   }
 }
 
-function say(words, wrong = false) {
-  $('done').textContent = words;
-  $('done').className = wrong ? 'wrong' : '';
+// What was done, and a line for each file that was not added.
+function say(words, failures = []) {
+  const lines = failures.map(([name, why]) => make('li', {}, make('bdi', {textContent: name}), `: ${why}`));
+  $('done').replaceChildren(words, ...(lines.length ? [make('ul', {}, ...lines)] : []));
+  $('done').className = lines.length ? 'wrong' : '';
 }
 
 // Do it, say what was done or why not, and show the gallery as it is now.
 async function carried(work) {
   $('manage').classList.add('busy');
   try {
-    say(await work());
+    say(...[await work()].flat(1));
   } catch (error) {
-    say(error.message, true);
+    say(error.message);
+    $('done').className = 'wrong';
   }
   $('manage').classList.remove('busy');
   await changed();
@@ -70,7 +75,7 @@ export const hold = (id, release) => carried(async () => {
 
 export const add = (files) => carried(async () => {
   let items = 0;
-  const notes = [];
+  const notes = [], failures = [];
   for (const [number, file] of files.entries()) {
     say(`Adding ${number + 1} of ${files.length}: ${file.name}`);
     try {
@@ -78,21 +83,43 @@ export const add = (files) => carried(async () => {
       items = said.items;
       if (said.note) notes.push(said.note);
     } catch (error) {
-      throw new Error(`${file.name}: ${error.message}${number ? ` (${number} before it are added)` : ''}`);
+      const left = error.refused ? files.slice(number) : [file];
+      failures.push(...left.map((one) => [one.name, error.message]));
+      if (error.refused) break;
     }
   }
-  const note = notes.length ? ` ${notes[0]}.` : '';
-  return `${many(files.length, 'video')} added; ${many(items, 'item')} now.${note}`;
+  const added = files.length - failures.length, note = notes.length ? ` ${notes[0]}.` : '';
+  if (!added) return ['No video was added.', failures];
+  const of = failures.length ? `${added} of ${many(files.length, 'video')}` : many(added, 'video');
+  return [`${of} added; ${many(items, 'item')} now.${note}`, failures];
 });
 
 const undo = () => carried(async () => {
   const said = await change('undo', '{}', json);
-  if (said.moved) return `The refit is undone: ${moves(said.moved)}.`;
-  return `The last ${said.kind} of ${many(said.changed, 'item')} is undone; ${many(said.items, 'item')} now.`;
+  const what = named({kind: said.kind, items: said.changed, undone: said.undone});
+  const how = said.undone ? 'redone' : 'undone';
+  if (said.moved) return `The ${what} is ${how}: ${moves(said.moved)}.`;
+  return `The ${what} is ${how}; ${many(said.items, 'item')} now.`;
 });
 
+// A change in words; of an undo: the change that it has undone.
+const OPPOSITE = {add: 'delete', delete: 'add', quarantine: 'release', release: 'quarantine'};
+function named({kind, items, undone}) {
+  const word = undone ? OPPOSITE[kind] || kind : kind;
+  return items === null ? 're-fit' : `${word} of ${many(items, 'item')}`;
+}
+
+// The dialog stays open, with what was typed and chosen, until the biases are found.
 const refit = (texts, fewer) => carried(async () => {
-  const said = await change('refit', JSON.stringify({texts, fewer}), json);
+  $('unfit').textContent = '';
+  let said;
+  try {
+    said = await change('refit', JSON.stringify({texts, fewer}), json);
+  } catch (error) {
+    $('unfit').textContent = error.message;
+    throw error;
+  }
+  $('fitting').close();
   const cut = said.texts_cut ? ` ${many(said.texts_cut, 'text')} longer than the model reads.` : '';
   return `Re-fitted to ${many(said.num_queries, 'text')}: ${moves(said.moved)}.${cut}`;
 });
@@ -102,18 +129,17 @@ export function show(health, stats) {
   $('add').hidden = !health.library;
   const last = stats.last_change;
   $('undo').disabled = !last;
-  $('undo').textContent = !last ? 'Undo' : last.items === null ? 'Undo the re-fit' : `Undo the ${last.kind} of ${many(last.items, 'item')}`;
+  $('undo').textContent = last ? `${last.undone ? 'Redo' : 'Undo'} the ${named(last)}` : 'Undo';
   $('sampled').textContent = stats.sample ? `Without a text the ${stats.sample.kept} sampled queries are taken.` : '';
 }
 
 export function wire(after) {
   changed = after;
   $('undo').onclick = undo;
-  $('refit').onclick = () => $('fitting').showModal();
+  $('refit').onclick = () => { $('unfit').textContent = ''; $('fitting').showModal(); };
   $('leave').onclick = () => $('fitting').close();
   $('do').onclick = () => {
     const texts = $('texts').value.split('\n').map((line) => line.trim()).filter(Boolean);
-    $('fitting').close();
     refit(texts.length ? texts : null, $('fewer').checked);
   };
   $('new').onchange = () => {
