@@ -62,6 +62,44 @@ def test_langchain(named):
         DebiasedRetriever(fitted=VIDEOS, embeddings=Fixed(), documents=documents)
 
 
+def test_a_store_of_langchain_lives():
+    pytest.importorskip('langchain_core', reason='needs mmvtr-gallery[langchain]')
+    from langchain_core.documents import Document
+    from langchain_core.embeddings import DeterministicFakeEmbedding
+
+    from mmvtr_gallery.retrievers.langchain import DebiasedStore
+
+    model, bank = DeterministicFakeEmbedding(size=6), [f'query {i}' for i in range(60)]
+    texts = [f'text {i}' for i in range(40)]
+    store = DebiasedStore.from_texts(texts[:30], model, bank=bank, transform='nnn', ids=IDS[:30])
+    other = [Document(page_content=x) for x in texts[30:]]
+    other[0].id = IDS[3]  # replaces
+    named = store.add_documents(other)
+    assert named[0] == IDS[3] and len({*named}) == 10
+    assert store.delete([IDS[0], 'nowhere']) and store.get_by_ids([IDS[0], IDS[3]]) == [
+        Document(id=IDS[3], page_content=texts[30])
+    ]
+    contents = texts[1:3] + texts[4:30] + texts[30:]
+    rows, seen = (np.array([model.embed_query(x) for x in some]) for some in (contents, bank))
+    asked = np.array([model.embed_query('a dog')], 'f4')
+    fresh = mmvtr.fit(rows, seen, 'nnn').search(asked, 38)
+    wanted = [contents[i] for i in fresh.ids[0]]
+    found = store.similarity_search_with_score('a dog', 38)
+    assert [x.page_content for x, _ in found] == wanted
+    assert [x.metadata['debiased'] for x, _ in found] == [score for _, score in found]
+    assert wanted != [contents[i] for i in mmvtr.fit(rows).search(asked, 38).ids[0]]
+    retriever = store.as_retriever(search_kwargs=dict(k=3))
+    assert [x.page_content for x in retriever.invoke('a dog')] == wanted[:3]
+    assert store.add_documents([]) == [] and store.delete([])
+    with pytest.raises(ValueError, match='no item would be left'):
+        store.delete()
+    with pytest.raises(ValueError, match='1 ids for 2 documents'):
+        store.add_documents(other[:2], ids=['x'])
+    with pytest.raises(ValueError, match='names its items'):
+        DebiasedStore(fitted()[0], model, dict(enumerate(IDS)))
+    assert len(store.fitted) == 38 and len(store.similarity_search('a dog')) == 4
+
+
 @pytest.mark.parametrize('named', [False, True])
 def test_llama_index(named):
     pytest.importorskip('llama_index.core', reason='needs mmvtr-gallery[llama-index]')
