@@ -11,6 +11,7 @@ import ast
 import difflib
 import runpy
 import sys
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -27,8 +28,11 @@ def tools() -> dict[str, Path]:
     files = [
         p for p in (*folder.glob('*.py'), *folder.glob('*/*.py')) if p.parent.name != 'benchmark'
     ]
-    specs = {entry.name: find_spec(entry.module) for entry in entry_points(group='mmvtr.commands')}
-    added = {name: Path(spec.origin) for name, spec in specs.items() if spec and spec.origin}
+    added = {}
+    for entry in entry_points(group='mmvtr.commands'):
+        with suppress(ModuleNotFoundError):  # its package is gone
+            if (spec := find_spec(entry.module)) and spec.origin:
+                added[entry.name] = Path(spec.origin)
     return dict(sorted({**added, **{path.stem: path for path in files}}.items()))
 
 

@@ -91,7 +91,7 @@ NOT_RUN = {
     r'python tools/train\.py NAME$': 'what `train` stands for',
     r'python tools/study\.py NAME$': 'what `study` stands for',
     r'python projects/lab/figures\.py CONFIG .*NAME$': 'what `figure` stands for',
-    r'(OMP_NUM_THREADS=1 )?python projects/lab/(?!cost|figures|preflight)': 'a study, too',
+    r'(OMP_NUM_THREADS=1 )?python projects/lab/(?!cost\.|figures|preflight)': 'a study, too',
     r'.* --amp fp16$': 'needs a GPU',
     r'.*records\.half\.type=Halves': 'three in a row, which test_halves.py runs',
     r'python tools/model_converters/convert\.py uatvr$': 'weights that nobody has published',

@@ -2,4 +2,4 @@
 # which hgr_epic.py makes.
 _base_ = ['../causal_hgr_epic.py']
 
-custom_hooks = [dict(type='mmvtr.MembersHook', start='work_dirs/hgr_epic/epoch_100.pth')]
+custom_hooks = [dict(type='mmvtr.MembersHook', init_from='work_dirs/hgr_epic/epoch_100.pth')]

@@ -2,7 +2,6 @@
 paper, table, section = 'DVTR', 'Tab. XIII', 'VI-D'
 about = 'temperature of the debiased contrastive loss, HiT on MSVD'
 config = 'dvtr_hit_msvd.py'
-metrics = {'retrieval/rsum': 'rsum'}
 _values = [288.5, 309.4, 318.1, 318.9, 321.6, 320.5, 323.0, 319.4, 318.9, 317.9]
 rows = {
     f'tau {hundredth / 100:.2f}': dict(

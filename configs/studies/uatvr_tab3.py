@@ -1,14 +1,8 @@
 # UATVR Tab. 3: number of extra tokens.
-paper, table, section = 'UATVR', 'Tab. 3', '4.2'
-about = 'number of extra tokens, MSR-VTT 1k-A, ViT-B/16'
+_base_ = ['uatvr_tab1.py']
+
+table, about = 'Tab. 3', 'number of extra tokens, MSR-VTT 1k-A, ViT-B/16'
 config = 'uatvr/uatvr_vitb16_msrvtt_dsa.py'
-metrics = {
-    'retrieval/t2v_R1': 't2v R@1',
-    'retrieval/t2v_R5': 't2v R@5',
-    'retrieval/t2v_R10': 't2v R@10',
-    'retrieval/t2v_MdR': 't2v MdR',
-    'retrieval/t2v_MnR': 't2v MnR',
-}
 _counts = [
     (0, 0, [48.4, 74.2, 83.3, 2.0, 14.1]),
     (1, 0, [48.9, 75.3, 84.6, 2.0, 12.3]),
@@ -20,7 +14,7 @@ _counts = [
     (3, 2, [49.6, 75.5, 84.9, 2.0, None]),
     (3, 4, [49.1, 75.4, 84.4, 2.0, 13.3]),
 ]
-rows = {
+rows = {'_delete_': True} | {
     f'C_v = {frames}, C_t = {words}': dict(
         options={'model.encoder.extra_frames': frames, 'model.encoder.extra_words': words},
         printed=printed,

@@ -1,6 +1,6 @@
 """The command line: options, errors that a user can fix, hints, progress, the end of a training.
 
-Nothing here imports torch.
+Importing this package imports no torch (:mod:`.transform_options` does).
 """
 
 from mmvtr.cli.errors import tool

@@ -15,6 +15,9 @@ RENAMED = dict(
     CrossFittedBelief='CrossFittedTeachers',
     belief='teacher',
     spared_by='combine',
+    heart='memorised',
+    low_precision='min_lift',
+    start='init_from',
 )
 
 #: Entry points of components that a config must import first, by their names.

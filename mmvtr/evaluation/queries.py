@@ -19,7 +19,7 @@ OF = ' of '
 GROUPS = 'groups'
 
 
-class Queries(NamedTuple):
+class QueryValues(NamedTuple):
     """What a test knows of single queries.
 
     Attributes:
@@ -44,7 +44,7 @@ def queries_of(
     scores: Union[Tensor, Directed],
     relation: Relation,
     transformed: Mapping[str, Directed] = {},
-) -> Queries:
+) -> QueryValues:
     """Return the values of single queries of all metrics that have some.
 
     Args:
@@ -62,7 +62,7 @@ def queries_of(
             found = metric.by_query(these, relation)
             values.update({f'{start}/{key}': of_key for key, of_key in found.items()})
     texts, videos = groups(relation.positives)
-    return Queries(values, dict(t2v=texts, v2t=videos))
+    return QueryValues(values, dict(t2v=texts, v2t=videos))
 
 
 def groups(positives: Tensor) -> tuple[Tensor, Tensor]:
@@ -83,7 +83,7 @@ def groups(positives: Tensor) -> tuple[Tensor, Tensor]:
         of_video = joined
 
 
-def write_queries(path: Union[str, Path], queries: Queries) -> None:
+def write_queries(path: Union[str, Path], queries: QueryValues) -> None:
     """Write values of queries as npz, float32."""
     arrays = {
         f'{key}{OF}{side}': values.float().numpy()
@@ -94,7 +94,7 @@ def write_queries(path: Union[str, Path], queries: Queries) -> None:
     write_arrays(str(path), **arrays, **of_groups)
 
 
-def read_queries(path: Union[str, Path]) -> Queries:
+def read_queries(path: Union[str, Path]) -> QueryValues:
     """Read what :func:`write_queries` wrote.
 
     Raises:
@@ -104,4 +104,4 @@ def read_queries(path: Union[str, Path]) -> Queries:
     for name, array in read_arrays(path).items():
         key, _, side = name.rpartition(OF)
         values.setdefault(key, {})[side] = torch.from_numpy(array)
-    return Queries(values, values.pop(GROUPS, {}))
+    return QueryValues(values, values.pop(GROUPS, {}))

@@ -24,7 +24,7 @@ from mmvtr.evaluation.differences import (
     differences_table,
     in_words,
 )
-from mmvtr.evaluation.queries import Queries, read_queries
+from mmvtr.evaluation.queries import QueryValues, read_queries
 from mmvtr.evaluation.results import Results, refuse_other_test
 from mmvtr.storage import write_text
 from mmvtr.studies.reading import Study, rows_of_seed, source_of
@@ -42,7 +42,7 @@ class Test(NamedTuple):
     """
 
     results: Results
-    queries: Optional[Queries] = None
+    queries: Optional[QueryValues] = None
     last: Optional[Test] = None
     only: bool = True
 

@@ -81,7 +81,7 @@ def main() -> None:
 
 def draw(args: argparse.Namespace) -> int:
     """Draw the requested figures; return the number of those that could be drawn."""
-    from mmvtr.engine.hooks.study import drawn
+    from mmvtr.engine.hooks.tested_model import drawn
     from mmvtr.visualization import save
     from paper_figures import FIGURES
 

@@ -20,7 +20,7 @@ import sys
 import textwrap
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterator, Mapping, Optional
+from typing import Any, Iterator, Mapping, NamedTuple, Optional
 
 import torch
 import yaml
@@ -39,6 +39,7 @@ from mmvtr.registry import DATASETS, bare_name
 from mmvtr.utils import config_folder, load_config, register_all_modules
 from simulation.footprint import (
     TRAINED,
+    Need,
     behind_towers,
     peak_of_towers,
     towers_of,
@@ -271,6 +272,50 @@ def remedy(base: int, gpus: int, turns: int) -> str:
     return f'{cards}train_dataloader.batch_size={base // (fit * turns)}'
 
 
+class Needs(NamedTuple):
+    """What a training needs, measured on a few items.
+
+    Attributes:
+        cfg: the config.
+        rest: bytes and FLOPs behind the pretrained towers, as
+            :class:`~simulation.footprint.Growth`.
+        towers: bytes and FLOPs of an item in the towers.
+        fixed: bytes of the towers' parameters, gradients and moments.
+        trained: trained parameters behind the towers.
+        batches: batches of the config's own size per epoch, by the published size.
+    """
+
+    cfg: Config
+    rest: Need
+    towers: Need
+    fixed: float
+    trained: int
+    batches: int
+
+    @classmethod
+    def of(cls, cfg: Config, amp: bool) -> Needs:
+        """Measure them; Unknown if the config cannot be simulated."""
+        rest, trained, batches = behind_towers(cfg)
+        return cls(cfg, rest, *towers_of(cfg, amp), trained, batches)
+
+    def micro(self, share: int) -> int:
+        """Return the items of a GPU's share that are encoded at once."""
+        return min(self.cfg.model.get('micro_batch') or share, share)
+
+    def behind(self, share: int, joint: int) -> float:
+        """Return the bytes on a GPU behind the towers."""
+        return TRAINED * self.trained + self.rest.kept.of(share, joint)
+
+    def memory(self, share: int, joint: int) -> float:
+        """Return the bytes on a GPU."""
+        return self.fixed + self.towers.kept * self.micro(share) + self.behind(share, joint)
+
+    def hours(self, share: int, joint: int, steps: int, tflops: float) -> float:
+        """Return the hours of computing of a training of so many steps."""
+        flops = self.towers.flops * share + self.rest.flops.of(share, joint)
+        return steps * flops / (tflops * 1e12) / 3600
+
+
 def costs(
     cfg: Config,
     args: argparse.Namespace,
@@ -284,18 +329,16 @@ def costs(
     from the published size.
     """
     try:
-        rest, trained, published = behind_towers(cfg)
+        needs = Needs.of(cfg, args.amp)
     except Unknown as error:
         said = textwrap.shorten(' '.join(str(error).split()), 150, placeholder=' ...')
         rows.append(('memory', f'not estimated: {said}'))
         return
-    towers, fixed = towers_of(cfg, args.amp)
     joint = share * args.gpus
-    micro = min(cfg.model.get('micro_batch') or share, share)
-    kept, how = fixed + towers.kept * micro, 'an estimate'
+    kept, how = needs.memory(share, joint), 'an estimate'
     if torch.cuda.is_available():
-        kept, how = peak_of_towers(cfg, micro, args.amp), 'its towers measured on the card here'
-    kept += TRAINED * trained + rest.kept.of(share, joint)
+        kept = peak_of_towers(cfg, needs.micro(share), args.amp) + needs.behind(share, joint)
+        how = 'its towers measured on the card here'
     much, too_much = f'about {kept / 1e9:.3g}', f'about {kept / 1e9:.0f} GB'
     if math.isinf(kept):
         much, too_much = 'more than all', 'the towers of this batch'
@@ -307,14 +350,13 @@ def costs(
         )
     )
     epochs = cfg.train_cfg.get('max_epochs') or 1
-    steps, by = (published, 'published size') if found is None else (found, 'data found')
-    batches = math.ceil(steps * cfg.train_dataloader.batch_size / joint)
+    counted, by = (needs.batches, 'published size') if found is None else (found, 'data found')
+    batches = math.ceil(counted * cfg.train_dataloader.batch_size / joint)
     said = f'about {batches * epochs:,}: {epochs} epochs of {batches:,}, by the {by}'
     rows.append(('steps', said))
     if cfg.get('before'):
         rows.append(('before', f'{", ".join(cfg.before)} are trained first, each about as long'))
-    flops = towers.flops * share + rest.flops.of(share, joint)
-    computed = batches * epochs * flops / (args.tflops * 1e12) / 3600
+    computed = needs.hours(share, joint, batches * epochs, args.tflops)
     read, how = reading(cfg, batches * epochs * joint, args.gpus)
     cards = '1 card' if args.gpus == 1 else f'{args.gpus} cards'
     rows.append(

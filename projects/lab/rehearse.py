@@ -112,6 +112,7 @@ def _met(args: argparse.Namespace, cfg: Config) -> bool:
     """Rehearse a config; return whether no expectation fails."""
     import torch
 
+    from rehearsal.components import components_of
     from rehearsal.pictures import draw
     from rehearsal.report import fingerprint, summary, table
     from rehearsal.run import rehearse_config
@@ -119,7 +120,7 @@ def _met(args: argparse.Namespace, cfg: Config) -> bool:
     torch.set_num_threads(1)
     name = Path(args.config).stem
     result = rehearse_config(cfg, steps=args.steps, minutes=args.minutes, items=args.items)
-    result.update(config=name, sha=fingerprint(cfg))
+    result.update(config=name, sha=fingerprint(cfg), components=sorted(components_of(cfg)))
     keep(args.out, {name: summary(result)})
     draw(args.out / f'{name}.png', name, result['narrow'], result['checks'])
     print(table(result))
@@ -142,11 +143,13 @@ def configs() -> list[Path]:
 
 
 def write_page(args: argparse.Namespace) -> None:
+    from rehearsal.components import all_components, section
     from rehearsal.report import RESULTS, page, read_results
 
     results = read_results(args.out / RESULTS)
     missing = [path.stem for path in configs() if path.stem not in results]
-    args.page.write_text(page(results.values(), missing))
+    parts = section(all_components(configs()), results.values())
+    args.page.write_text(page(results.values(), missing) + parts)
 
 
 def rehearse_all(args: argparse.Namespace) -> int:

@@ -155,7 +155,7 @@ def test_a_warmup_of_all_epochs_is_warned_of(runner, caplog):
 
 
 def test_precision_and_recall_of_the_sets(runner, caplog):
-    hook = AmbiguityHook(low_precision=1e9)
+    hook = AmbiguityHook(min_lift=1e9)
     hook.before_train(runner)
     hook.before_train_epoch(runner)
     runner.model.supervision.progress = 1.0

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mmvtr.datasets import LoadFeatures, LoadFrames, LoadVideo
+from mmvtr.datasets.videos.film_strip import film_strip
 from mmvtr.datasets.videos.frame_store import SETTINGS, Settings, write_shard
-from mmvtr.engine.hooks.study import film_strip
 
 GREYS = range(0, 220, 20)
 

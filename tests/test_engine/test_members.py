@@ -269,7 +269,7 @@ def starting(path, iteration=0):
     runner = SimpleNamespace(
         model=backdoor(), train_dataloader=loader, iter=iteration, logger=logger
     )
-    MembersHook(start=str(path)).before_train(runner)
+    MembersHook(init_from=str(path)).before_train(runner)
     return runner.model
 
 

@@ -14,7 +14,7 @@ import mmvtr.engine.hooks.pictures as pictures
 from mmvtr.engine.hooks.pictures import PICTURES, lacking
 from mmvtr.engine.hooks.pictures_hook import PicturesHook, figures, request_for
 from mmvtr.engine.hooks.score_transforms import SinkhornHook
-from mmvtr.engine.hooks.study import Study
+from mmvtr.engine.hooks.tested_model import TestedModel
 from mmvtr.engine.loops.evaluation import Encoded, Evaluation
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.models.annotation import match
@@ -88,7 +88,7 @@ def evaluation():
 def drawn(evaluation, dataset, queries=3, chosen=tuple(PICTURES), transforms=(), **options):
     """(Name -> figure, warnings)."""
     said = []
-    asked = request_for(Study(evaluation, dataset, transforms), queries, **options)
+    asked = request_for(TestedModel(evaluation, dataset, transforms), queries, **options)
     return dict(figures(asked, chosen, said.append)), said
 
 
@@ -170,7 +170,7 @@ def test_weights_are_those_of_the_teacher_that_acts(dataset, monkeypatch):
         made = Evaluation(model, torch.device('cpu'), *whole, {}, relation, mode=mode)
         own = known.positives
         places = [[*range(n)] for n in own.shape]
-        found = pictures.training_weights(Study(made, dataset), *places)
+        found = pictures.training_weights(TestedModel(made, dataset), *places)
         torch.testing.assert_close(found[~own], expected[mode][~own])
         assert model.teacher.progress == 0.2
     assert (expected['val'] - expected['test']).abs().max() > 0.05
@@ -414,7 +414,7 @@ def test_queries(runner, evaluation, dataset):
     PicturesHook(queries=['t1', 't2']).before_run(runner)
     with pytest.raises(ValueError, match="no text has the id 'x'; the 9 known ones: t0, t1"):
         PicturesHook(queries=['t1', 'x']).before_run(runner)
-    study = Study(evaluation, dataset)
+    study = TestedModel(evaluation, dataset)
     assert request_for(study, ['t5', 'x', 't1']).rows() == [5, 1]
     draws = [request_for(study, 4, seed=seed).queries for seed in (0, 0, 1)]
     assert draws[0] == draws[1] != draws[2] and len(set(draws[0])) == 4

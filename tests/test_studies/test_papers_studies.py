@@ -3,15 +3,16 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from mmvtr.cli.values import Written, read
 from mmvtr.engine.before import words_of
 from mmvtr.engine.rows import Row
 from mmvtr.errors import UserError
-from mmvtr.studies.reading import check_study, read_study, reads_results, study_names
+from mmvtr.studies.reading import check_study, read_study, reads_results, source_of, study_names
 from mmvtr.studies.running import Plan, commands, kept, shared_out
 from mmvtr.studies.tables import table
-from mmvtr.utils import load_config
+from mmvtr.utils import config_folder, load_config
 
 
 @pytest.mark.parametrize('name', study_names())
@@ -20,6 +21,44 @@ def test_options_are_read(name):
     assert len(study.rows) > 2 and study.table and study.section
     check_study(study)
     assert '|---' in table(study, {})
+
+
+#: How the metafiles call a paper, where they do not call it as studies do.
+REPORTED = {'frame length': 'frame-length paper'}
+#: Parts of a key of the results -> of a printed number in a metafile.
+NUMBERS = {'epic_mAP': 'mAP', 'MdR': 'MedR', 'R1': 'R@1', 'R5': 'R@5'}
+NUMBERS |= {'R10': 'R@10', 'R50': 'R@50', 'R100': 'R@100'}
+
+
+@pytest.fixture(scope='module')
+def reported():
+    """Numbers in the metafiles by config, paper and table."""
+    files = sorted(config_folder().glob('*/metafile.yml'))
+    models = [model for file in files for model in yaml.safe_load(file.read_text())['Models']]
+    return {
+        (model['Name'], label): numbers
+        for model in models
+        for label, numbers in model['Results'][0]['Metrics'].items()
+    }
+
+
+def test_printed_numbers_are_those_of_the_metafiles(reported):
+    compared = 0
+    for study in map(read_study, study_names()):
+        label = f'{REPORTED.get(study.paper, study.paper)}, {study.table.replace("Tab.", "Table")}'
+        for row in study.rows:
+            trained = row if not row.of else source_of(study, row)
+            said = reported.get((Path(trained.config).stem, f'reported ({label})'))
+            if said is None or not row.printed or row.options or trained.options or row.seed:
+                continue
+            for key, printed in zip(study.metrics, row.printed):
+                side, _, what = key.rpartition('/')[2].partition('_')
+                words = [NUMBERS.get(what, what), side]
+                name = ' '.join(words if key.startswith('relevance') else words[::-1]).strip()
+                if name in said and row.prefix in ('', 'sinkhorn/', 'qb_norm/'):
+                    assert printed == said[name], f'{study.name}: {row.name}: {key}'
+                    compared += 1
+    assert compared > 500
 
 
 @pytest.mark.parametrize('name', study_names())

@@ -4,6 +4,8 @@ import csv
 import json
 import os
 import re
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 import torch
 from mmengine.runner import EpochBasedTrainLoop
 
-from children import ROOT
+from children import ROOT, tool_file
 from mmvtr.engine.rows import Row
 from mmvtr.errors import UserError
 from mmvtr.evaluation.results import Results
@@ -21,6 +23,7 @@ from mmvtr.studies.reading import read_study
 from mmvtr.studies.running import check_data
 from mmvtr.studies.tables import heading, table
 from small_configs import run_small
+from tiny_sets import of_planted
 
 CONFIG = f"""
 _base_ = ['{ROOT}/configs/c2v_planted.py']
@@ -208,6 +211,51 @@ def test_dry(folder):
     assert printed.startswith('srun --ntasks=1 -p gpu --gres=gpu:1 ')
     code, printed = study(folder, '--dry', '--gpus', '3', '--only', 'plain')
     assert code == 1 and 'cannot be shared out to 3 processes' in printed
+
+
+#: Slurm's srun for a step of one task: options, then the command, with a step's variables.
+SRUN = """#!/bin/bash
+echo "$*" >> srun.txt
+[ -f full ] && { echo 'srun: error: Unable to allocate resources: QOSMaxSubmit' >&2; exit 1; }
+until [[ $1 == /* ]]; do shift; done
+export SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NTASKS=1 SLURM_STEP_NODELIST=n1
+exec "$@"
+"""
+
+
+@pytest.mark.nightly
+def test_slurm_starts_each_command(tmp_path):
+    """Real processes, through an srun on PATH; one without resources is told, and made anew."""
+    (tmp_path / 'srun').write_text(SRUN)
+    (tmp_path / 'srun').chmod(0o755)
+    (tmp_path / 'c.py').write_text(of_planted('c2v_planted', max_epochs=1, val_interval=1))
+    (tmp_path / 's.py').write_text(
+        "config = 'c.py'\nrows = dict(a=dict(), b=dict(seed=1), both=dict(of=['a', 'b']))\n"
+    )
+    environ = {**os.environ, 'PATH': f'{tmp_path}:{os.environ["PATH"]}'}
+    words = [sys.executable, tool_file('study.py'), 's.py', '--work', 'w', '--jobs', '2']
+    words.append('--srun=-p gpu --gres=gpu:1')
+
+    def run():
+        done = subprocess.run(words, cwd=tmp_path, env=environ, capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    (tmp_path / 'full').touch()
+    code, printed = run()
+    assert code == 1 and 'a_0: error: train.py ended with 1' in printed, printed[-3000:]
+    assert 'QOSMaxSubmit' in (tmp_path / 'w/a_0/printed.txt').read_text()
+    for name in ('full', 'srun.txt'):
+        (tmp_path / name).unlink()
+    code, printed = run()
+    assert code == 0, printed[-3000:]
+    said = (tmp_path / 'srun.txt').read_text().splitlines()
+    begin = f'--ntasks=1 -p gpu --gres=gpu:1 {sys.executable} '
+    assert [line.startswith(begin) for line in said] == 3 * [True]
+    assert [line.removeprefix(begin).split()[0].rpartition('/')[2] for line in said] == [
+        'train.py', 'train.py', 'test.py'
+    ]  # fmt: skip
+    rows = json.loads((tmp_path / 'w/results.json').read_text())['rows']
+    assert [len(rows[name]) for name in ('a', 'b', 'both')] == [1, 1, 1]
 
 
 def test_missing_data_of_rows_that_read_no_other_are_said_at_once(tmp_path, monkeypatch):

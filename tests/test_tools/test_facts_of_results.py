@@ -204,7 +204,7 @@ DOORS = {
     'mmvtr/apis/loading.py': of_a_model_in_python,
     'mmvtr/apis/pretrained/folder.py': of_a_model_in_python,
     'tools/model_converters/fuse.py': of_several,
-    'mmvtr/engine/hooks/study.py': of_a_figure,
+    'mmvtr/engine/hooks/tested_model.py': of_a_figure,
     'tools/analysis_tools/compare.py': of_a_comparison,
     # Tested in files of their own.
     'mmvtr/engine/against.py': 'test_tools/test_train_against.py',

@@ -35,7 +35,7 @@ from mmvtr.evaluation.differences import (
     difference,
     differences_csv,
 )
-from mmvtr.evaluation.queries import Queries, groups
+from mmvtr.evaluation.queries import QueryValues, groups
 from mmvtr.evaluation.results import read_about, refuse_other_test
 from mmvtr.storage import write_text
 from mmvtr.structures import Directed, Relation
@@ -187,7 +187,7 @@ def in_order(path: Path, scores: Tensor, file: ScoreFile, ids: Ids) -> Tensor:
     return scores.where(listed, scores[listed].min() - 1)
 
 
-def by_query(args: argparse.Namespace, scores: Directed, relation: Relation) -> Queries:
+def by_query(args: argparse.Namespace, scores: Directed, relation: Relation) -> QueryValues:
     """Return the values of each query, by default for each R@K and measure of judged pairs."""
     metric = RetrievalMetric(recall_at=RECALLS, v2t_protocols=('max_over_captions',))
     values = metric.by_query(scores, relation)
@@ -207,10 +207,10 @@ def by_query(args: argparse.Namespace, scores: Directed, relation: Relation) -> 
     if args.by == 'query':
         texts, videos = torch.arange(len(texts)), torch.arange(len(videos)) + len(texts)
     kept = {key: x for key, x in values.items() if key in (args.metrics or default)}
-    return Queries(kept, dict(t2v=texts, v2t=videos))
+    return QueryValues(kept, dict(t2v=texts, v2t=videos))
 
 
-def compare(found: Mapping[str, Queries]) -> list[Difference]:
+def compare(found: Mapping[str, QueryValues]) -> list[Difference]:
     """Return each system's comparison with the first one; metrics without values are dropped."""
     base, *others = found
 

@@ -100,7 +100,7 @@ def draw_scores(cfg: Config, args: argparse.Namespace) -> None:
     from mmvtr.engine import launching as launch
     from mmvtr.engine.hooks.pictures import lacking
     from mmvtr.engine.hooks.pictures_hook import figures, request_for
-    from mmvtr.engine.hooks.study import Study, refuse_unknown
+    from mmvtr.engine.hooks.tested_model import TestedModel, refuse_unknown
     from mmvtr.engine.loops.evaluation import Encoded
     from mmvtr.engine.loops.evaluation_loop import relation_of
     from mmvtr.visualization import save
@@ -116,7 +116,9 @@ def draw_scores(cfg: Config, args: argparse.Namespace) -> None:
     evaluation = Evaluation(None, torch.device('cpu'), texts, videos, dict(scores=scores), relation)
     if not isinstance(hook.queries, int):
         refuse_unknown(hook.queries, texts.ids)
-    request = request_for(Study(evaluation, dataset), hook.queries, top=hook.top, seed=hook.seed)
+    request = request_for(
+        TestedModel(evaluation, dataset), hook.queries, top=hook.top, seed=hook.seed
+    )
     without = [name for name in hook.pictures if name in lacking(None)]
     if args.pictures and without:
         raise ValueError(f'{", ".join(without)}: a model is needed, not scores alone')

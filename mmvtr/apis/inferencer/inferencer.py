@@ -49,8 +49,8 @@ from mmvtr.apis.inferencer.transforms import (
     surely_of,
 )
 from mmvtr.apis.pretrained import load_saved, local_folder, push_to_hub, save_pretrained
+from mmvtr.datasets.videos.film_strip import film_strip
 from mmvtr.engine.hooks.stored_queries import OTHER
-from mmvtr.engine.hooks.study import film_strip
 from mmvtr.engine.loops.evaluation import Encoded
 from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.storage import write_text

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from mmvtr.apis.inferencer.ranking import RankingSample
+from mmvtr.datasets.videos.film_strip import NO_FRAMES, FilmStrip
 from mmvtr.datasets.videos.video_files import pictures_span
-from mmvtr.engine.hooks.study import NO_FRAMES, FilmStrip
 from mmvtr.visualization import SheetItem, retrieval_sheet
 
 

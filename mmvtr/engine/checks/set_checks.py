@@ -1,4 +1,4 @@
-"""Warnings before a training about sets too small to learn from or to choose by."""
+"""Checks of a training's sets: their sizes, halves, banks."""
 
 from __future__ import annotations
 

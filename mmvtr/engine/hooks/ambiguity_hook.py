@@ -33,13 +33,13 @@ class AmbiguityHook(Hook):
     epoch begins after the warm-up, it warns that there are never any sets.
 
     Args:
-        low_precision: warn if precision is below this multiple of the base rate.
+        min_lift: warn if precision is below this multiple of the base rate.
     """
 
     priority = 'BELOW_NORMAL'
 
-    def __init__(self, *, low_precision: float = 2.0) -> None:
-        self.low_precision = low_precision
+    def __init__(self, *, min_lift: float = 2.0) -> None:
+        self.min_lift = min_lift
         self._counts: Optional[Tensor] = None
         self._truth: Optional[Tensor] = None
 
@@ -130,7 +130,7 @@ class AmbiguityHook(Hook):
             f'ambiguity over the epoch: {found / texts:.2f} a text, precision {precision:.3f} '
             f'(base rate {base:.3f}), recall {right / max(soft, 1.0):.3f}'
         )
-        if found and precision < self.low_precision * base:
+        if found and precision < self.min_lift * base:
             runner.logger.warning(
                 f'{precision:.0%} of the pairs called ambiguous truly hold, {base:.0%} of all '
                 "unannotated pairs do: the sets hardly tell them apart (rule='own', a cap and a "

@@ -44,7 +44,7 @@ class EtaMonitorHook(Hook):
             has over 95 % there, trainings with 60 % general captions (8 % of the pairs are soft
             positives) 40 to 70 % while the ramp rises; a slope and a bias that cannot adapt give 0
             to 20 %.
-        heart: maximum excess of the match probability of training pairs over that of val pairs.
+        memorised: maximum excess of the match probability of training pairs over that of val pairs.
     """
 
     priority = 'BELOW_NORMAL'
@@ -57,14 +57,14 @@ class EtaMonitorHook(Hook):
         high: float = 0.98,
         discount: float = 0.8,
         sure: float = 0.3,
-        heart: float = 0.3,
+        memorised: float = 0.3,
     ) -> None:
         self.gap = gap
         self.low = low
         self.high = high
         self.discount = discount
         self.sure = sure
-        self.heart = heart
+        self.memorised = memorised
         self.learnt: Optional[float] = None
         self._warned = False
 
@@ -118,11 +118,11 @@ class EtaMonitorHook(Hook):
         runner.logger.info(
             f'match probability of annotated pairs: training {self.learnt:.3f}, val {held_out:.3f}'
         )
-        if self.learnt - held_out > self.heart and not self._warned:
+        if self.learnt - held_out > self.memorised and not self._warned:
             self._warned = True
             runner.logger.warning(
                 f'the match probability of annotated pairs is {self.learnt:.2f} in training and '
-                f'{held_out:.2f} on val (gap > {self.heart}): training pairs are memorised, '
+                f'{held_out:.2f} on val (gap > {self.memorised}): training pairs are memorised, '
                 'their false negatives too, so that eta of these is high from now on. Let an '
                 "earlier model compute the weights: teacher=dict(type='EarlyTeacher', at=0.15) "
                 '(docs/dvtr.md)'

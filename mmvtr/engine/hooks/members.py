@@ -30,22 +30,22 @@ class MembersHook(Hook):
     Args:
         origins: description of each member, such as its checkpoint; default: the items that it was
             trained on.
-        start: checkpoint of one member trained as a plain model, from which all members start a
+        init_from: checkpoint of one member trained as a plain model, from which all members start a
             training that is not resumed (the "failure method" of Satar et al., App. C.4).
 
     Raises:
         TypeError: (at evaluation) another model.
         ValueError: (before training) a distributed model that waits for gradients of all members,
             or a number of members other than that of the training set's environments.
-        FileNotFoundError, RuntimeError: (before training) no such ``start``, or one that is damaged
-            or does not fit a member (names what differs).
+        FileNotFoundError, RuntimeError: (before training) no such ``init_from``, or one that is
+            damaged or does not fit a member (names what differs).
     """
 
     def __init__(
-        self, *, origins: Optional[Sequence[str]] = None, start: Optional[str] = None
+        self, *, origins: Optional[Sequence[str]] = None, init_from: Optional[str] = None
     ) -> None:
         self.origins = origins
-        self.start = start
+        self.init_from = init_from
         #: Matrices that the evaluation loop keeps for this hook.
         self.reads: tuple[str, ...] = ()
 
@@ -76,11 +76,11 @@ class MembersHook(Hook):
         dataset = runner.train_dataloader.dataset
         if hasattr(dataset, 'environments'):
             check_count(len(model.members), dataset.environments)
-        if self.start is not None and runner.iter == 0:
-            weights = read_checkpoint(self.start)['state_dict']
+        if self.init_from is not None and runner.iter == 0:
+            weights = read_checkpoint(self.init_from)['state_dict']
             for member in model.members:
-                member.load_state_dict(check_weights(member, weights, self.start))
-            runner.logger.info(f'all {len(model.members)} members start from {self.start}')
+                member.load_state_dict(check_weights(member, weights, self.init_from))
+            runner.logger.info(f'all {len(model.members)} members start from {self.init_from}')
 
     def reported(self, keys: set[str], runner: Runner) -> set[str]:
         """Return the keys of its results, given those of metrics that read scores alone."""

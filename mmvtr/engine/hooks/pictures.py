@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from mmvtr.datasets import collate_retrieval
 from mmvtr.datasets.records import class_table
 from mmvtr.engine.hooks.moments_hook import annotated, matches_of
-from mmvtr.engine.hooks.study import FigureRequest, Picture, Study, picture, table
+from mmvtr.engine.hooks.tested_model import FigureRequest, Picture, TestedModel, picture, table
 from mmvtr.engine.loops.evaluation import Evaluation, to_device
 from mmvtr.functional.metrics.graded_relevance import class_overlap, class_relevance
 from mmvtr.functional.similarities.tiles import top_of_rows
@@ -218,7 +218,9 @@ def lacking(model: Optional[nn.Module], *, exact: bool = True) -> dict[str, str]
 
 
 @torch.no_grad()
-def training_weights(study: Study, rows: Sequence[int], columns: Sequence[int]) -> Optional[Tensor]:
+def training_weights(
+    study: TestedModel, rows: Sequence[int], columns: Sequence[int]
+) -> Optional[Tensor]:
     """Return the training weights of these pairs if they formed one batch.
 
     They come from the model's supervision, or from its teacher if that acts.  Float [len(rows),
@@ -253,7 +255,7 @@ def training_weights(study: Study, rows: Sequence[int], columns: Sequence[int]) 
     return pushed(judging[0], known) if judging else None
 
 
-def batch_of(study: Study, rows: Sequence[int], columns: Sequence[int]) -> dict[str, Any]:
+def batch_of(study: TestedModel, rows: Sequence[int], columns: Sequence[int]) -> dict[str, Any]:
     """Return some texts and videos as a batch, loaded again."""
     found, data = study.evaluation, study.dataset
     items = [data.load_video(int(place)) for place in found.videos.index[columns]]
@@ -261,7 +263,9 @@ def batch_of(study: Study, rows: Sequence[int], columns: Sequence[int]) -> dict[
     return found.model.data_preprocessor(collate_retrieval(items))
 
 
-def levels_of(study: Study, rows: Sequence[int], columns: Sequence[int]) -> tuple[Levels, Levels]:
+def levels_of(
+    study: TestedModel, rows: Sequence[int], columns: Sequence[int]
+) -> tuple[Levels, Levels]:
     """Return the encoded levels of some texts and videos, on the model's device."""
     sides = (study.evaluation.texts, rows), (study.evaluation.videos, columns)
     texts, videos = (
@@ -272,7 +276,7 @@ def levels_of(study: Study, rows: Sequence[int], columns: Sequence[int]) -> tupl
 
 
 @torch.no_grad()
-def eta_of(study: Study, rows: Sequence[int], columns: Sequence[int]) -> Tensor:
+def eta_of(study: TestedModel, rows: Sequence[int], columns: Sequence[int]) -> Tensor:
     """Return the pairs' uncertainty at test time, without annotated partners: float [R, C].
 
     Raises:
@@ -290,7 +294,7 @@ def eta_of(study: Study, rows: Sequence[int], columns: Sequence[int]) -> Tensor:
     return made['eta'].cpu()
 
 
-def annotated_block(study: Study, rows: Sequence[int], columns: Sequence[int]) -> Target:
+def annotated_block(study: TestedModel, rows: Sequence[int], columns: Sequence[int]) -> Target:
     """Return the target of a training batch of these items: positives and class relevance."""
     device = study.evaluation.device
     positives = study.evaluation.relation.positives[rows][:, columns].to(device)
@@ -304,7 +308,7 @@ def annotated_block(study: Study, rows: Sequence[int], columns: Sequence[int]) -
     return Target(positives, known=Annotation(class_relevance(*tables), class_overlap(*tables)))
 
 
-def additive(study: Study, rows: Sequence[int]) -> tuple[Optional[str], Optional[Tensor]]:
+def additive(study: TestedModel, rows: Sequence[int]) -> tuple[Optional[str], Optional[Tensor]]:
     """Return the first transform that adds one number per video, and these numbers, float [V].
 
     Sinkhorn and the inverted softmax do; other transforms depend on the text.  This is tested on

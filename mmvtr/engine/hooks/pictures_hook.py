@@ -12,7 +12,7 @@ from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
 
 from mmvtr.engine.hooks.pictures import PICTURES, check_pictures, lacking
 from mmvtr.engine.hooks.score_transforms import TransformHook
-from mmvtr.engine.hooks.study import FigureRequest, Study, drawn, refuse_unknown
+from mmvtr.engine.hooks.tested_model import FigureRequest, TestedModel, drawn, refuse_unknown
 from mmvtr.engine.loops.evaluation import Evaluation
 from mmvtr.functional.values import check_range
 from mmvtr.registry import HOOKS
@@ -96,7 +96,7 @@ class PicturesHook(Hook):
         loop = runner.test_loop if evaluation.mode == 'test' else runner.val_loop
         hooks = [hook for hook in runner.hooks if isinstance(hook, TransformHook)]
         transforms = [hook.name for hook in hooks if hook.name in evaluation.transformed]
-        study = Study(evaluation, loop.dataloader.dataset, transforms)
+        study = TestedModel(evaluation, loop.dataloader.dataset, transforms)
         request = request_for(study, self.queries, top=self.top, seed=self.seed)
         names = []
         for name, figure in figures(request, self.pictures, runner.logger.warning):
@@ -137,7 +137,7 @@ def checked_queries(queries: Union[int, str, Sequence[Union[int, str]]]) -> Unio
 
 
 def request_for(
-    study: Study, queries: Union[int, Sequence[str]], *, top: int = 5, seed: int = 0
+    study: TestedModel, queries: Union[int, Sequence[str]], *, top: int = 5, seed: int = 0
 ) -> FigureRequest:
     """Return an evaluation and the texts to draw; see :class:`PicturesHook`.
 

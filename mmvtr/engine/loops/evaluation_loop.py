@@ -54,7 +54,7 @@ from mmvtr.evaluation import (
     transforms_table,
 )
 from mmvtr.evaluation.metric import metrics_of
-from mmvtr.evaluation.queries import Queries, queries_of
+from mmvtr.evaluation.queries import QueryValues, queries_of
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.registry import DATASETS, LOOPS
 from mmvtr.structures import Directed, Relation, cat_levels, take
@@ -144,7 +144,7 @@ class RetrievalLoop(BaseLoop):
         self.amp = amp
         self.tile_rows = tile_rows
         self.report: Optional[Report] = None
-        self.queries: Optional[Queries] = None
+        self.queries: Optional[QueryValues] = None
         self.protocol: Optional[dict[str, Any]] = None
 
     @property

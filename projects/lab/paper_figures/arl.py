@@ -10,7 +10,8 @@ from mmengine.registry import init_default_scope
 
 from mmvtr.apis import as_tested
 from mmvtr.datasets import VideoTextDataset
-from mmvtr.engine.hooks.study import FigureRequest, film_strip, picture
+from mmvtr.datasets.videos.film_strip import film_strip
+from mmvtr.engine.hooks.tested_model import FigureRequest, picture
 from mmvtr.registry import DATASETS
 from mmvtr.visualization import canvas
 from mmvtr.visualization.sheet import SheetItem, retrieval_sheet

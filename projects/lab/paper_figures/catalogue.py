@@ -1,6 +1,6 @@
 """All figures of the papers that are drawn from data, by name."""
 
-from mmvtr.engine.hooks.study import Picture, table
+from mmvtr.engine.hooks.tested_model import Picture, table
 from paper_figures import arl, causal, dvtr, ncl, uatvr
 
 #: Name on the command line -> figure.

@@ -11,7 +11,7 @@ from mmengine.config import Config
 from torch import Tensor
 
 from mmvtr.datasets.record_transforms import read_annotations
-from mmvtr.engine.hooks.study import FigureRequest, Study, picture
+from mmvtr.engine.hooks.tested_model import FigureRequest, TestedModel, picture
 from mmvtr.evaluation.length_bias import LengthBiasMetric
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.functional.metrics.relevance import ndcg_at_k
@@ -106,7 +106,7 @@ def _strips(request: FigureRequest, *, largest: bool) -> 'canvas.Figure':
     return relevance_strips(columns, title=f'Relevance of the {depth} best hits of queries {which}')
 
 
-def compared(request: FigureRequest) -> tuple[Study, Study]:
+def compared(request: FigureRequest) -> tuple[TestedModel, TestedModel]:
     """Return the model to compare with, and the model.
 
     Raises:
@@ -127,7 +127,7 @@ def _relevance_of_best(scores: Tensor, relevance: Tensor, depth: int) -> np.ndar
     return relevance[best].numpy()
 
 
-def _text_of_query(study: Study, place: int, query: int) -> str:
+def _text_of_query(study: TestedModel, place: int, query: int) -> str:
     """Return the query text, or the first caption of the query video."""
     if place == 0:
         return study.text(query)['text']
@@ -135,7 +135,7 @@ def _text_of_query(study: Study, place: int, query: int) -> str:
     return study.text(own[0])['text'] if own else study.video(query)['video_id']
 
 
-def _rows_of_queries(request: FigureRequest, study: Study, place: int) -> list[int]:
+def _rows_of_queries(request: FigureRequest, study: TestedModel, place: int) -> list[int]:
     """Return the rows of the requested texts, or of their videos."""
     rows = request.rows()
     positives = study.evaluation.relation.positives

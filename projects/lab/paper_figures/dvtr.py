@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.engine.hooks.pictures import annotated_block, eta_of, training_weights
-from mmvtr.engine.hooks.study import FigureRequest, picture
+from mmvtr.engine.hooks.tested_model import FigureRequest, picture
 from mmvtr.visualization import canvas
 from mmvtr.visualization.sheet import retrieval_sheet
 from paper_figures.matrices import compared_matrices

@@ -12,7 +12,7 @@ from torch import Tensor
 from mmvtr.apis import vectors
 from mmvtr.engine.hooks.query_queue import QueryQueueHook
 from mmvtr.engine.hooks.score_transforms import ScoreTransformHook
-from mmvtr.engine.hooks.study import FigureRequest, Study, picture
+from mmvtr.engine.hooks.tested_model import FigureRequest, TestedModel, picture
 from mmvtr.evaluation import RetrievalMetric, evaluate
 from mmvtr.functional.metrics.hubness import error_rates_by_mass, normalisation_error, relative_mass
 from mmvtr.functional.metrics.modality_gap import bias_gradient, modal_biases, modality_gap
@@ -31,7 +31,7 @@ from paper_figures.plane import bars, modality_plane
 VECTORS = 'scores that are inner products; --against as-built for before training'
 
 
-def scored(request: FigureRequest) -> dict[str, tuple[Study, Directed]]:
+def scored(request: FigureRequest) -> dict[str, tuple[TestedModel, Directed]]:
     """Return all scores to compare: raw scores of each model, then each of its transforms."""
     found = {}
     for one in request.both:
@@ -96,7 +96,7 @@ def queue_sizes(request: FigureRequest) -> 'canvas.Figure':
     return recall_by_size(sizes, points, raw, title=title)
 
 
-def queue_and_transform(model: Study) -> tuple[QueryQueueHook, ScoreTransformHook]:
+def queue_and_transform(model: TestedModel) -> tuple[QueryQueueHook, ScoreTransformHook]:
     """Return the queue of a checkpoint, and the first transform of its config that reads it."""
     built = [HOOKS.build(hook) for hook in model.cfg.get('custom_hooks') or []]
     queues = [hook for hook in built if isinstance(hook, QueryQueueHook)]
@@ -112,7 +112,7 @@ def queue_and_transform(model: Study) -> tuple[QueryQueueHook, ScoreTransformHoo
 
 
 def from_newest(
-    model: Study, transform: ScoreTransformHook, queue: QueryQueueHook, size: int
+    model: TestedModel, transform: ScoreTransformHook, queue: QueryQueueHook, size: int
 ) -> dict[str, float]:
     """Return the recall of scores transformed with only the newest ``size`` queries of a queue."""
     cut = QueryQueueHook(size=size)
@@ -194,7 +194,7 @@ def space(request: FigureRequest) -> 'canvas.Figure':
     return modality_plane(spaces, known, method=request.method, seed=request.seed)
 
 
-def flat(one: Study) -> tuple[Tensor, Tensor]:
+def flat(one: TestedModel) -> tuple[Tensor, Tensor]:
     """Return the vectors whose inner products are the scores, float [T, D] and [V, D]."""
     return tuple(
         vectors(one.model, items.levels) for items in (one.evaluation.texts, one.evaluation.videos)

@@ -15,7 +15,7 @@ from mmengine.runner import Runner
 
 from mmvtr.apis import as_tested
 from mmvtr.engine.hooks.score_transforms import TransformHook
-from mmvtr.engine.hooks.study import Study
+from mmvtr.engine.hooks.tested_model import TestedModel
 from mmvtr.engine.loops.evaluation import Evaluation
 from mmvtr.engine.loops.facts_of_run import trainings_in
 from mmvtr.engine.testing import runner_of_test
@@ -39,7 +39,7 @@ class KeepHook(Hook):
 
 def study(
     cfg: Config, checkpoint: Optional[str], *, split: str = 'test', random: bool = False
-) -> Study:
+) -> TestedModel:
     """Test a model and return its results.
 
     Args:
@@ -72,7 +72,7 @@ def study(
     names = [hook.name for hook in runner.hooks if isinstance(hook, TransformHook)]
     if runner.message_hub.runtime_info.get('left_out_transforms'):
         names = []  # an oracle transform alone would be mistaken for the config's
-    return Study(
+    return TestedModel(
         evaluation,
         runner.test_loop.dataloader.dataset,
         [name for name in names if name in evaluation.transformed],

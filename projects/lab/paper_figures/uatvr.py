@@ -7,7 +7,7 @@ from typing import Iterator
 import numpy as np
 import torch
 
-from mmvtr.engine.hooks.study import FigureRequest, Study, picture
+from mmvtr.engine.hooks.tested_model import FigureRequest, TestedModel, picture
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.structures import take
 from mmvtr.visualization import canvas
@@ -92,7 +92,7 @@ def hits_and_tokens(request: FigureRequest) -> Iterator[tuple[str, 'canvas.Figur
             yield f'{number}{"ab"[place]}', of_tokens(model, column, [pair], title, right=right)
 
 
-def carried(study: Study, row: int, column: int) -> Pair:
+def carried(study: TestedModel, row: int, column: int) -> Pair:
     """Return the tokens' contributions to the score of a text with a video."""
     text = study.text(row)
     sides = [
@@ -109,7 +109,7 @@ def carried(study: Study, row: int, column: int) -> Pair:
 
 
 def of_tokens(
-    study: Study, column: int, pairs: list[Pair], title: str, *, right=None
+    study: TestedModel, column: int, pairs: list[Pair], title: str, *, right=None
 ) -> 'canvas.Figure':
     """Draw the frames of a video, with strips of token contributions."""
     count = int(study.evaluation.videos.lengths[column])

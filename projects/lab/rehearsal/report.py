@@ -17,7 +17,7 @@ from simulation.simulated_model import NARROW
 
 #: Config keys that a training reads; others concern display, logging, tests, file locations,
 #: variants, and variables of the config itself.
-_READ = (
+READ = (
     *('model', 'data_preprocessor', 'train_dataloader', 'optim_wrapper', 'param_scheduler'),
     *('train_cfg', 'default_hooks', 'custom_hooks', 'randomness', 'load_from', 'auto_scale_lr'),
     *('default_scope', 'custom_imports', 'find_unused_parameters', 'model_wrapper_cfg'),
@@ -37,7 +37,7 @@ def fingerprint(cfg: Config) -> str:
 
     It does not depend on whether names have the mmvtr scope.
     """
-    content = without_scopes({key: x for key, x in cfg.to_dict().items() if key in _READ})
+    content = without_scopes({key: x for key, x in cfg.to_dict().items() if key in READ})
     content['train_cfg'] = _without(content.get('train_cfg'), _TESTED)
     content['train_dataloader'] = _without(content.get('train_dataloader'), _FETCHED)
     content['default_hooks'] = _without(content.get('default_hooks'), _SHOWN)
@@ -158,6 +158,7 @@ def summary(result: Mapping[str, Any]) -> dict[str, Any]:
         items=narrow['items'],
         minutes=round(narrow['seconds'] / 60, 2),
         changed=changed,
+        components=result['components'],
         checks={one[0]: list(one[1:]) for one in result['checks']},
     )
 

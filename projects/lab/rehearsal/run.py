@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import time
 from functools import partial
+from pathlib import Path
 from typing import Any, Iterator, Optional
 
 import torch
@@ -17,6 +18,8 @@ from mmengine.runner import Runner
 
 from mmvtr.engine.hooks.query_queue import QueryQueueHook
 from mmvtr.models.momentum import MomentumRetriever
+from mmvtr.registry import bare_name
+from mmvtr.utils import load_config
 from rehearsal.expectations import check
 from rehearsal.judge import judge, scatter
 from rehearsal.record import Enough, RehearsalHook, group_of
@@ -87,6 +90,8 @@ def rehearse(
     made, notes = simulate(cfg, size)
     init_default_scope(made.get('default_scope', 'mmvtr'))
     folder = tempfile.mkdtemp(prefix='rehearsal')
+    if bare_name(made.model.get('supervision')) == 'FrozenTeachers':
+        notes.append(_load_teacher(cfg, made, size, Path(folder), steps))
     made.work_dir = folder
     made.log_level = 'ERROR'
     made.default_hooks.logger = dict(type='LoggerHook', interval=1000)
@@ -130,6 +135,26 @@ def rehearse(
         tested={name: float(value) for name, value in tested.items()},
         scatter=scatter(runner) if judged else None,
     )
+
+
+def _load_teacher(cfg: Config, made: Config, size: Size, folder: Path, steps: Optional[int]) -> str:
+    """Train the first config that comes before a student's, as all its teachers; return a note."""
+    first = next(iter(cfg.before.values())).config
+    teacher, _ = simulate(load_config(Path(first).stem), size)
+    teacher.work_dir, teacher.log_level = str(folder), 'ERROR'
+    teacher.experiment_name = f'rehearsal{time.time_ns()}'
+    runner = Runner.from_cfg(teacher)
+    runner.register_hook(RehearsalHook(steps=steps), 'LOWEST')
+    try:
+        runner.train()
+    except Enough:
+        pass
+    member = dict(config=str(folder / 'teacher.py'), checkpoint=str(folder / 'teacher.pth'))
+    teacher.dump(member['config'])
+    torch.save(dict(state_dict=runner.model.state_dict()), member['checkpoint'])
+    count = len(made.model.supervision.members)
+    made.model.supervision.members = [member] * count
+    return f'{count} times one teacher, trained as well, in place of {count} teachers'
 
 
 def stores(runner: Runner) -> Iterator[tuple[str, str, int, int]]:

@@ -49,7 +49,7 @@ FAMILIES = (
             *('hgr_epic_rmv_one', 'mmt_msrvtt', 'egonce_clip_epic_scene', 'egovlp_mm_clip_epic'),
             *('own_clip4clip', 'dvtr_ce_msrvtt_full', 'cmgsd_ce_msrvtt_full'),
             *('teachtext_ce_msrvtt_full', 'moee_msrvtt_full', 'causal_taco_youcook2'),
-            'student_c2v_msrvtt',
+            *('student_c2v_msrvtt', 'student_hit_msrvtt_full'),
         )
     ),
 )
@@ -487,7 +487,9 @@ def kept_of(**changed) -> dict:
     record.update(seconds=90.0, notes=['batch 32 in place of 128'])
     record.update(changed)
     checks = check(config('dvtr_c2v_msrvtt'), record, record)
-    return summary(dict(config='dvtr_c2v_msrvtt', sha='0', narrow=record, checks=checks))
+    return summary(
+        dict(config='dvtr_c2v_msrvtt', sha='0', components=[], narrow=record, checks=checks)
+    )
 
 
 @pytest.mark.parametrize(
@@ -510,7 +512,8 @@ def test_fewer_items_have_a_row_and_no_unmet_expectation():
     assert one['something is learnt'].passed is None
     assert one['reach of slope and bias'].passed is True  # 1.6 in four times as many steps
     assert '28,120 steps' in one['reach of slope and bias'].said
-    row = page([summary(dict(config='few', sha='0', narrow=record, checks=checks))])
+    few = dict(config='few', sha='0', components=[], narrow=record, checks=checks)
+    row = page([summary(few)])
     assert '| `few` | 0.25 | 7,030 | not reached: ' in row
 
 

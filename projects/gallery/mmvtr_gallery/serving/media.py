@@ -13,8 +13,8 @@ from typing import BinaryIO, Callable, Iterator, NamedTuple, Optional, Union
 import cv2
 import numpy as np
 
+from mmvtr.datasets.videos.film_strip import film_strip
 from mmvtr.datasets.videos.video_files import BrokenVideoError
-from mmvtr.engine.hooks.study import film_strip
 from mmvtr_gallery.serving.library import ListedFiles
 from mmvtr_gallery.store import Item
 

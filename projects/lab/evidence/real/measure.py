@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from typing import Any, Callable, Mapping, NamedTuple
+from typing import Any, Callable, Mapping, NamedTuple, Optional
 
 import numpy as np
 from torch import Tensor
@@ -48,11 +48,39 @@ def recalls(found: Ranks) -> dict[str, float]:
 
 
 def hits(found: Ranks) -> dict[str, str]:
-    """Which queries find their own at once, as bits in hexadecimal."""
+    """Which queries find their own at once (``t2v``) and within 5 and 10 (``t2v_R5``), as bits in
+    hexadecimal.
+    """
     return {
-        name: np.packbits((ranks <= 1).numpy()).tobytes().hex()
+        name if k == 1 else f'{name}_R{k}': np.packbits((ranks <= k).numpy()).tobytes().hex()
         for name, ranks in found._asdict().items()
+        for k in PLACES
     }
+
+
+def bits(text: str, count: Optional[int] = None) -> np.ndarray:
+    """What :func:`hits` made of queries, float64, padded with zeros unless counted."""
+    return np.unpackbits(np.frombuffer(bytes.fromhex(text), np.uint8), count=count).astype(float)
+
+
+def by_query(said: Mapping[str, str], key: str, counts: Mapping[str, int]) -> list[np.ndarray]:
+    """Values of single queries, float64 [Q] by direction, whose means add up to R@1 or rsum.
+
+    Args:
+        said: see :func:`hits`.
+        key: 'rsum', 't2v_R1' or 'v2t_R1'.
+        counts: queries by direction.
+
+    Returns:
+        None at all of older results, which have R@1 alone.
+    """
+    if not all(f'{name}_R5' in said for name in counts):
+        return []
+    if key != 'rsum':
+        name = key.removesuffix('_R1')
+        return [100 * bits(said[name], counts[name])]
+    keys = {name: (name, f'{name}_R5', f'{name}_R10') for name in counts}
+    return [sum(100 * bits(said[k], counts[name]) for k in keys[name]) for name in counts]
 
 
 def packed(values: np.ndarray) -> str:

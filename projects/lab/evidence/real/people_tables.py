@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Optional, Sequence
 
 import numpy as np
-from measure import unpacked
+from measure import bits, unpacked
 from tables import NAMES, TEXTS, Change, Row, Table, _head, _line, _mean, _over
 
 #: Of each item of a test set, in a row.
@@ -91,5 +91,4 @@ def by_items(table: Table, draws: int = 2000) -> str:
 
 
 def _bits(row: Row, direction: str) -> np.ndarray:
-    packed = np.frombuffer(bytes.fromhex(row['hits'][direction]), np.uint8)
-    return np.unpackbits(packed).astype(float)
+    return bits(row['hits'][direction])

@@ -9,7 +9,7 @@
     python projects/lab/evidence/real/run.py --jobs 16         # so many trainings at once
 
 A FOLDER of your own is described in sets.py.  Each look at val is a line; at the end each row's
-paired differences to its control with intervals over seeds.
+paired differences to its control with intervals over seeds and queries.
 Data are found in ../shared or $MMVTR_SHARED, and what encode_words.py has made for M and T;
 work_dirs/real holds what the product reads of them.
 Results that are there are not made again.  Seed 0 tries two learning rates (some rows one), and val
@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, Iterable, Optional, Sequence
 
 import measure
+import numpy as np
 import reading
 import torch
 from ensemble import Ensemble
@@ -46,6 +47,7 @@ from mmvtr.evaluation.differences import (
     differences_table,
     in_words,
 )
+from mmvtr.evaluation.queries import groups
 
 WORK = Path('work_dirs/real')
 SEEDS = (0, 1, 2, 3, 4)
@@ -486,6 +488,7 @@ def changes(made: Sequence[Result], rows: Sequence[tuple[Place, str]]) -> list[s
     from tables import Table
 
     lines, found = [''], []
+    asked = cache(queries)
     for place, name in rows:
         table, control = Table(made, place.name, place.text), METHODS[name].control
         runs = [*table.figures(name, 'best').values()]
@@ -493,15 +496,29 @@ def changes(made: Sequence[Result], rows: Sequence[tuple[Place, str]]) -> list[s
             level = sum(run['rsum'] for run in runs) / len(runs)
             lines.append(f'{place.name} {name}: rsum {level:.1f}, {len(runs)} seeds')
         for title, key, when in SHOWN if control and runs else ():
-            ours, theirs = (
-                Measured({seed: run[key] for seed, run in table.figures(x, when).items()})
-                for x in (name, control)
-            )
+            of = asked(place.folder, place.kind(METHODS[name]))
+            ours, theirs = (measured(table.figures(x, when), key, of) for x in (name, control))
             found.append(difference(f'{place.name} {name} over {control}', title, ours, theirs))
             if found[-1] is None and title == SHOWN[0][0]:
                 lines.append(f'    over {control}: no seed of both')
     shown = corrected(found)
     return [*lines, '', in_words(shown), '', differences_table(shown)] if shown else lines
+
+
+def queries(folder: Path, text: str) -> dict[str, np.ndarray]:
+    """By direction the groups of a test set's queries, int64 [Q]: texts of a video, and that."""
+    found = groups(reading.evaluated(folder, 'test', text).positives)
+    return {name: of.numpy() for name, of in zip(('t2v', 'v2t'), found)}
+
+
+def measured(runs: dict[int, Result], key: str, of: dict[str, np.ndarray]) -> Measured:
+    """A figure of each seed, with values of its queries where the results have them."""
+    counts = {name: len(own) for name, own in of.items()}
+    values = {seed: run[key] for seed, run in runs.items()}
+    single = {s: measure.by_query(run.get('hits', {}), key, counts) for s, run in runs.items()}
+    return Measured(
+        values, single, [own for name, own in of.items() if key in ('rsum', name + '_R1')]
+    )
 
 
 def text_name(name: str, text: str) -> str:

@@ -13,6 +13,7 @@ from config_files import ROOT, config_file
 
 import mmvtr
 from mmvtr.datasets import ItemKey, collate_retrieval
+from mmvtr.evaluation.seeds import of_seeds_and_queries
 
 
 def run(real, monkeypatch, *argv):
@@ -72,9 +73,29 @@ def test_students_are_made_of_kept_members_and_compared(real, folder, monkeypatc
     for name in ('student', 'wide'):
         mean = sum(of[name][seed] - of['infonce'][seed] for seed in (0, 1)) / 2
         (line,) = re.findall(rf'\| own {name} over infonce \| rsum \| (.*)', printed)
-        assert line.split(' | ')[2] == f'{mean:+.2f}' and line.split(' | ')[4] == '2'
+        cells = line.strip(' |').split(' | ')
+        assert cells[2] == f'{mean:+.2f}' and cells[4:6] == ['2', '27']
+        assert cells[3] == interval(rows, rate, name)
     run(real, monkeypatch, *ask, '--results', out, '--transforms')
     assert len((out / 'own_minilm.jsonl').read_text().splitlines()) == len(rows)
+
+
+def interval(rows, rate, name):
+    """That of rsum over seeds and queries, from the results' bits: two texts of each of 9 items."""
+    fields = []
+    for side, count in (('t2v', 18), ('v2t', 9)):
+        each = {
+            (row['method'], row['seed']): sum(
+                np.unpackbits(np.frombuffer(bytes.fromhex(bits), np.uint8), count=count) * 100.0
+                for key, bits in row['best']['hits'].items()
+                if key.startswith(side)
+            )
+            for row in rows
+            if row['method'] == name or row['rate'] == rate
+        }
+        fields.append(np.stack([each[name, s] - each['infonce', s] for s in (0, 1)]))
+    found = of_seeds_and_queries(fields, [np.repeat(np.arange(9), 2), np.arange(9)])
+    return '{:+.2f} to {:+.2f}'.format(*found.interval)
 
 
 @pytest.mark.parametrize(
