@@ -132,6 +132,8 @@ def test_paths(page):
 def test_dotted_names(page):
     text = page.read_text()
     own = {f'mmvtr.{name}' for name in re.findall(r'^class (\w+)', text, flags=re.MULTILINE)}
+    own |= {f'mmvtr.{label}Hook' for label in re.findall(r"label='(\w+)'", text)}
+    own |= {*re.findall(r"entry-points\.'(mmvtr\.\w+)'", text)}
     assert not [name for name in DOTTED.findall(text) if name not in own and not exists(name)]
 
 

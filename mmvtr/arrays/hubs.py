@@ -161,6 +161,8 @@ def _lists(tiles: Tiles, k: int) -> Tensor:
 def judged(lists: Tensor, queries: Tensor, items: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     """Return the share of the queries that find each item, and its breadth, float64 [N] each.
 
+    Breadth is the median share over clusters of queries (:func:`hub_breadth`).
+
     Args:
         lists: int64 [Q, k], the items in each query's list; N = no item.
         queries: float [Q, D] of unit length.

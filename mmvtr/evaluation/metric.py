@@ -199,13 +199,13 @@ def _named(metrics: Sequence[Metric], parts: Sequence[dict[str, float]]) -> dict
 
 
 def known(relation: Relation, field: str, reader: str) -> Any:
-    """Return a field of the relation.
+    """Return a field of the relation, or refuse where the dataset does not give it.
 
     Args:
         reader: name of the metric, for the error.
 
     Raises:
-        ValueError: the dataset does not know it.
+        ValueError: the field is missing or empty.
     """
     value = getattr(relation, field)
     if value is None or not len(value):

@@ -170,7 +170,10 @@ def _check_place(where: str, row: Row, earlier: Sequence[Row], metrics: Mapping[
     if unknown:
         raise ValueError(f'{where}: no row before it has the name of {{{unknown[0][:80]}}}')
     if row.printed and len(row.printed) != len(metrics):
-        raise ValueError(f'{where}: {len(row.printed)} printed numbers for {len(metrics)} metrics')
+        raise ValueError(
+            f'{where}: one printed number per metric expected, '
+            f'{len(metrics)} in all, got {len(row.printed)}'
+        )
 
 
 def rows_of_seed(study: Study, seed: int, work: Path) -> dict[str, Row]:

@@ -2,6 +2,9 @@
 
 import copy
 import random
+import re
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +13,7 @@ from mmengine.logging import MMLogger
 from mmengine.runner import Runner
 from torch.utils.data import DataLoader
 
+from children import ROOT
 from mmvtr.datasets import (
     BrokenVideoError,
     EpochSampler,
@@ -21,7 +25,10 @@ from mmvtr.datasets import (
 )
 from mmvtr.datasets.sampling.environments import Environments
 from mmvtr.datasets.videos.missing import read_broken, write_broken
+from mmvtr.engine.checks.config_checks import component_faults
 from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor
+from mmvtr.registry import DATASETS, TASK_UTILS
+from mmvtr.utils import load_config, register_all_modules
 
 #: Text 2 belongs to two videos, video 3 has no text.
 VIDEOS = [dict(video_id=name, path=f'{name}.mp4') for name in ('a', 'b', 'c', 'lonely')]
@@ -712,3 +719,32 @@ def test_what_a_set_knows_of_itself_as_judgments():
     strange = PairValues(['x'], ['y'], np.ones(1), 'file')
     with pytest.raises(ValueError, match='file: none of 1 pairs belongs to these texts'):
         Tiny(judgments=strange).judgments()
+
+
+def test_the_dataset_of_the_page(tmp_path, monkeypatch):
+    register_all_modules()
+    for one in (DATASETS, TASK_UTILS):
+        monkeypatch.setattr(one, '_module_dict', dict(one.module_dict))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    page = (ROOT / 'docs/data.md').read_text()
+    section = page.partition('\n## Another dataset')[2].partition('\n## ')[0]
+    blocks = re.findall(r'```python\n# (\S+\.py)\n(.*?)```', section, flags=re.DOTALL)
+    assert len(blocks) == section.count('```python') == 2
+    for file, source in blocks:
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(source.replace("_base_ = ['", f"_base_ = ['{ROOT}/configs/"))
+    monkeypatch.chdir(tmp_path)
+    Path('data/my').mkdir(parents=True)
+    for name in ('a.mp4', 'b.mp4'):
+        Path('data/my', name).touch()
+    long = 'word ' * 21
+    Path('data/my/test.txt').write_text(f'data/my/a.mp4 a dog runs\ndata/my/b.mp4 {long}\n')
+    cfg = load_config('configs/my_clip4clip.py')
+    assert [*component_faults(cfg)] == []
+    found = DATASETS.build(cfg.test_dataloader.dataset)
+    assert [video['video_id'] for video in found.videos] == ['a', 'b']
+    assert [(text['text'], text['video_idx']) for text in found.texts] == [('a dog runs', [0])]
+    said = found.protocol()
+    assert (said['split'], said['records.short']) == ('test', '1 of 2 texts')
+    sys.modules.pop('my_project.datasets', None)
+    sys.modules.pop('my_project', None)

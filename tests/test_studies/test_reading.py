@@ -86,7 +86,7 @@ def test_options_and_a_config_of_all_rows(study):
         ("'both'", "'tau__05'", None),
         ("'both'", "'tau_.05'", 'a second row by that name'),
         ("of=['tau .05', 'whole']", "of=['tau .05', 'mined']", "'mined': that row trains nothing"),
-        ('[50.0, None]', '[50.0]', '1 printed numbers for 2 metrics'),
+        ('[50.0, None]', '[50.0]', 'one printed number per metric expected, 2 in all, got 1'),
         ('{whole}/a', '{last}/a', 'mined: no row before it has the name of {last}'),
         ("'load_from': '{half}", "'load_from': '{whole}", 'no row before it has the name of {wh'),
         ('seed=5', "seed='5'", "before.half.seed: int expected, got '5'"),

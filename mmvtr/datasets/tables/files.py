@@ -38,7 +38,7 @@ class Wanted(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A video that was found.
+    """The file or features of one video of a table.
 
     Attributes:
         video_id: its path in the folder without suffix, separated by '/', and the span.

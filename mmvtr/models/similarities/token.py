@@ -113,7 +113,7 @@ class TokenSimilarity(ShortlistSimilarity):
             ValueError: mode ``'sentence'``, whose words are not matched.
         """
         if self.mode == 'sentence':
-            raise ValueError("mode 'sentence' compares whole texts: no word has a partner")
+            raise ValueError("mode 'sentence' compares whole texts and matches no words")
         t, v = texts[self.level], videos[self.level]
         with torch.autocast(t.mean.device.type, enabled=False):
             return token_matches(**self._arguments(t, v))

@@ -1,5 +1,7 @@
 """Frame and text towers against open_clip and transformers themselves; and their bad input."""
 
+import re
+import sys
 import urllib.error
 import warnings
 
@@ -8,6 +10,8 @@ import pytest
 import torch
 from open_clip import CLIP
 
+from children import ROOT
+from mmvtr.engine.checks.config_checks import component_faults
 from mmvtr.models import (
     FeatureFrames,
     OpenCLIPFrames,
@@ -16,6 +20,7 @@ from mmvtr.models import (
 )
 from mmvtr.models.towers import open_clip_weights
 from mmvtr.registry import MODELS
+from mmvtr.utils import load_config, register_all_modules
 
 VIT = dict(
     embed_dim=32,
@@ -244,3 +249,29 @@ def test_tag_in_the_cache_needs_no_network(tmp_path, monkeypatch):
     monkeypatch.setattr(open_clip_weights.urllib.request, 'urlopen', None)
     frames = OpenCLIPFrames('ViT-B-16-quickgelu', 'openai')
     assert torch.equal(frames.visual.proj, clip.visual.proj)
+
+
+@pytest.mark.parametrize('name', ['timm_planted', 'own_tower_planted'])
+def test_the_towers_of_the_page(name, tmp_path, monkeypatch):
+    register_all_modules()
+    monkeypatch.setattr(MODELS, '_module_dict', dict(MODELS.module_dict))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    page = (ROOT / 'docs/encoders.md').read_text()
+    section = page.partition('\n## timm')[2].partition('\n## ')[0]
+    blocks = re.findall(r'```python\n# (\S+\.py)\n(.*?)```', section, flags=re.DOTALL)
+    assert len(blocks) == section.count('```python') == 3
+    for file, source in blocks:
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(source.replace("_base_ = ['", f"_base_ = ['{ROOT}/configs/"))
+    cfg = load_config(str(tmp_path / f'configs/{name}.py'))
+    assert [*component_faults(cfg)] == []
+    model = MODELS.build(cfg.model)
+    mask = torch.tensor([[True, True], [True, False]])
+    found = model.encoder.encode_video(torch.randn(2, 2, 3, 64, 64), mask)['global'].mean
+    assert found.shape == (2, 128) and not torch.allclose(found[0], found[1])
+    (found[0] * found[1]).sum().backward()
+    assert all(x.grad is not None for x in model.encoder.frames.parameters())
+    with pytest.raises(ValueError, match=r'takes \[3, 64, 64\] frames, got \[3, 32, 32\]'):
+        model.encoder.encode_video(torch.randn(2, 2, 3, 32, 32), mask)
+    sys.modules.pop('my_project.towers', None)
+    sys.modules.pop('my_project', None)

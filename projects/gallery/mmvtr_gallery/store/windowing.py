@@ -102,7 +102,9 @@ def rows_of_windows(
             column of the gallery with a reserved name.
     """
     if {OWNER, ENTRY} & set(types):
-        raise ValueError(f'no column of a gallery with moments is called {OWNER} or {ENTRY}')
+        raise ValueError(
+            f'rename the columns {OWNER} and {ENTRY}: a gallery with moments uses these names'
+        )
     rows, vectors = [], []
     for owner in owners:
         starts, ends, given = windows[owner.id]

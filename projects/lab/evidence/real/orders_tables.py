@@ -145,7 +145,7 @@ def draw(rows: Sequence[Result]) -> None:
 
 def write_page() -> None:
     rows = read_rows(RESULTS / 'orders')
-    names = ('F', 'J')
+    names = ('F', 'J', 'T')
     found = {f'{name}-{side}': table(rows, name, side) for name in names for side in ('t2v', 'v2t')}
     if chosen(rows, set='F', method='infonce'):
         found['F-people'] = table(rows, 'F', 'people')
