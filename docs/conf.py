@@ -104,7 +104,7 @@ def copy_gallery(app: Any) -> None:
     folder.mkdir(exist_ok=True)
     for path in GALLERY.glob('*.md'):
         text = path.read_text().replace('](../../../docs/', '](../')
-        text = re.sub(r'\]\((?:\.\./)+(README|lab/)', r'](../../projects/gallery/\1', text)
+        text = re.sub(r'\]\((?:\.\./)+(README|lab/|deploy)', r'](../../projects/gallery/\1', text)
         page = folder / path.name
         if not page.is_file() or page.read_text() != text:
             page.write_text(text)
