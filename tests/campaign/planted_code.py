@@ -258,7 +258,7 @@ FAULTS = {
     ),
     'dual softmax is calibrated on smaller scores': _fault(
         'arrays/topk_probabilities.py',
-        'biases = part.how.of_a_part(biases, len(texts) / len(bank.texts))',
+        'biases = part.fitted_transform.of_a_part(biases, len(texts) / len(bank.texts))',
         'pass',
         'test_arrays/test_said_and_true.py',
     ),
