@@ -113,8 +113,8 @@ def choose_by_scores(
 
 
 def _by_pairs(known: Pairs, seed: int) -> Choice:
-    random = torch.Generator().manual_seed(seed)
-    pairs = known.rows[torch.randperm(len(known.rows), generator=random)[:MOST]]
+    generator = torch.Generator().manual_seed(seed)
+    pairs = known.rows[torch.randperm(len(known.rows), generator=generator)[:MOST]]
     items, group = pairs[:, 1].unique(return_inverse=True)
     if len(items) < LEAST:
         few = f'raw: {len(items)} different bank items are too few to decide (at least {LEAST})'
@@ -123,7 +123,7 @@ def _by_pairs(known: Pairs, seed: int) -> Choice:
     tried = candidates()
     gains = torch.zeros(len(tried), len(pairs), dtype=torch.float64)
     for _ in range(HALVINGS):
-        first = torch.rand(len(items), generator=random).argsort() < len(items) // 2
+        first = torch.rand(len(items), generator=generator).argsort() < len(items) // 2
         for half in (first, ~first):
             asked = half[group]
             gains[:, asked] += _gains(scores, group, asked, half, tried) / HALVINGS

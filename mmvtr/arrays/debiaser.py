@@ -34,13 +34,14 @@ from mmvtr.arrays.inputs import (
 from mmvtr.arrays.searching import (
     QUERIES,
     Hubs,
+    Ranked,
     Retrieved,
     checked_k,
     like,
     ranked,
     temperature_of,
 )
-from mmvtr.arrays.shift import DEPTH, LEAST, Shift, figures, shift_of
+from mmvtr.arrays.shift import DEPTH, FEWEST_QUERIES, Shift, figures, shift_of
 from mmvtr.arrays.state import Absent, State
 from mmvtr.arrays.tokens import SIDES, Tokens, engine_items, engine_queries
 from mmvtr.arrays.topk_probabilities import TopKProbabilities, fit_topk_probabilities
@@ -368,8 +369,7 @@ class Debiaser:
     def stale_(self) -> Stale:
         state = self._state
         made = state.generations
-        biases = torch.zeros(len(made.rows)) if state.fitted is None else state.fitted.items
-        return Stale.of(biases, made.rows > made.fit, made.fitted)
+        return Stale.of(state.biases, made.rows > made.fit, made.fitted)
 
     @property
     def calibration_(self) -> Optional[TopKProbabilities]:
@@ -391,8 +391,7 @@ class Debiaser:
 
     @property
     def biases_(self) -> Tensor:
-        fitted = self._state.fitted
-        return torch.zeros(len(self)) if fitted is None else fitted.items
+        return self._state.biases
 
     @property
     def bank_(self) -> Optional[Bank]:
@@ -467,15 +466,16 @@ class Debiaser:
         queries = self._read(texts, state)
         temperature = temperature_of(calibration or of_lists)
         every = (score_tiles(part, gallery) for part in queries.split(QUERIES))
-        compared = of_lists is not None and of_lists.asked is not None and len(queries) >= LEAST
+        compared = of_lists is not None and of_lists.asked is not None
+        compared = compared and len(queries) >= FEWEST_QUERIES
         deep = max(k, DEPTH) if compared else k
         parts = [ranked(tiles, fitted, deep, temperature) for tiles in every]
-        raw, best, places, scores, debiased, log_sums = (torch.cat(x) for x in zip(*parts))
-        shift = self._shift(state, queries, best) if compared else None
+        found = Ranked(*map(torch.cat, zip(*parts)))
+        shift = self._shift(state, queries, found.raw_scores) if compared else None
         if strict and shift is not None and shift.noticed:
             raise ValueError(str(shift))
-        raw, places, scores, debiased = (x[:, :k] for x in (raw, places, scores, debiased))
-        back, places = like(texts), places.cpu()
+        back, places = like(texts), found.places[:, :k].cpu()
+        debiased, log_sums = found.debiased[:, :k], found.log_sums
         look = None
         if bank is not None:
             look = partial(suspects, Vectors.of(bank.texts, self.geometry), gallery, ids)
@@ -487,11 +487,11 @@ class Debiaser:
             right, any_right = of_lists.places(debiased, log_sums)
         return Retrieved(
             ids=_named(ids, places, back),
-            scores=back(scores),
+            scores=back(found.scores[:, :k]),
             debiased=back(debiased),
             probabilities=None if right is None else back(right),
             any_right=None if any_right is None else back(any_right),
-            hubs=Hubs((raw.cpu(), places), len(gallery), look),
+            hubs=Hubs((found.raw_places[:, :k].cpu(), places), len(gallery), look),
             transform=None if fitted is None else fitted.transform,
             options={} if fitted is None else dict(fitted.options),
             why='; '.join(
@@ -526,11 +526,10 @@ class Debiaser:
             TypeError, ValueError: a transform without the additive form, or another token-wise
                 geometry; videos of other rows; an ``out`` of another shape.
         """
-        one = copy.copy(self)  # of one state
-        state = one._with_items()
+        state = self._with_items()
         self._check_additive(state)
-        chosen = torch.arange(len(one))[as_rows(rows)]
-        biases = one.biases_.cpu()[chosen]
+        chosen = torch.arange(len(state.biases))[as_rows(rows)]
+        biases = state.biases.cpu()[chosen]
         if state.gallery is None:
             if videos is None:
                 raise ValueError(f'{ABSENT}: give the vectors of these rows (videos=)')

@@ -8,12 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mmvtr.functional.similarities.distinct import places_in_groups
 from mmvtr.functional.similarities.tiles import top_of_rows
 
 #: Entries of the score matrix that are computed at a time.
 TILE = 2**24
 
 
+@torch.no_grad()
 def mine_negatives(
     queries: Any,
     gallery: Any,
@@ -147,11 +149,9 @@ def _positions(positives: Any, queries: int, items: int) -> Tensor:
     if own.dtype == torch.bool:
         if own.shape != (queries, items):
             raise ValueError(f'a mask of positives must be [{queries}, {items}]')
-        counts = own.sum(1)
         rows, columns = own.nonzero(as_tuple=True)
-        places = columns.new_full((queries, int(counts.max()) if own.numel() else 0), -1)
-        first = counts.cumsum(0) - counts
-        places[rows, torch.arange(len(rows), device=rows.device) - first[rows]] = columns
+        places = columns.new_full((queries, int(own.sum(1).max()) if own.numel() else 0), -1)
+        places[rows, places_in_groups(rows)] = columns
         return places
     own = own[:, None] if own.ndim == 1 else own
     if own.ndim != 2 or len(own) != queries or own.is_floating_point():

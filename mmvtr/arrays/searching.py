@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cached_property
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, NamedTuple, Optional, Union
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 from mmvtr.arrays.hubs import Suspect
 from mmvtr.arrays.shift import Shift
 from mmvtr.functional.metrics.hubness import skewness
-from mmvtr.functional.similarities.tiles import Tiles, top_of_rows
+from mmvtr.functional.similarities.tiles import ENTRIES, Tiles, top_of_rows
 from mmvtr.functional.transforms.item_biases import ItemBiases
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
 
@@ -144,9 +144,26 @@ def checked_k(k: Any) -> int:
 QUERIES = 1024
 
 
+class Ranked(NamedTuple):
+    """The k best of N items for each of Q queries, by raw and by ranking score.
+
+    Attributes:
+        raw_places, raw_scores: [Q, k], by raw score.
+        places, scores, debiased: [Q, k], places, raw scores and ranking scores, by ranking score.
+        log_sums: [Q], logsumexp of ranking scores / temperature, or zeros.
+    """
+
+    raw_places: Tensor
+    raw_scores: Tensor
+    places: Tensor
+    scores: Tensor
+    debiased: Tensor
+    log_sums: Tensor
+
+
 def ranked(
     tiles: Tiles, fitted: Optional[ItemBiases], k: int, temperature: Optional[float]
-) -> tuple[Tensor, ...]:
+) -> Ranked:
     """Return the k best of N items for each query.
 
     Args:
@@ -154,22 +171,24 @@ def ranked(
         fitted: the biases that rank them; None = raw scores.
         k: 1 or more; all if there are fewer.
         temperature: divides the ranking scores in the log sums; None = no log sums.
-
-    Returns:
-        Places and raw scores by raw score [Q, k] each; places, raw scores and ranking scores by
-        ranking score [Q, k] each; logsumexp of ranking scores / temperature [Q], or zeros.
     """
     if fitted is not None and TRANSFORMS[fitted.transform].form == 'row':
         whole = torch.cat([tile for _, tile in tiles.parts()], dim=1)
-        changed = fitted.transform_scores(whole)
-        debiased, places = top_of_rows(changed, k)
-        log_sums = changed.new_zeros(len(whole))
-        if temperature is not None:
-            log_sums = (changed.double() / temperature).logsumexp(1)
-        best, raw = top_of_rows(whole, k)
-        return raw, best, places, whole.gather(1, places), debiased, log_sums
+        some = whole.split(max(1, ENTRIES // whole.shape[1]))
+        return Ranked(*map(torch.cat, zip(*(_of_rows(x, fitted, k, temperature) for x in some))))
     added = None if fitted is None else fitted.items.to(tiles.columns(slice(0, 1)))
     return one_pass(tiles, k, added, None if fitted is None else fitted.active, temperature)
+
+
+def _of_rows(whole: Tensor, fitted: ItemBiases, k: int, temperature: Optional[float]) -> Ranked:
+    """Return what :func:`ranked` returns, of scores [q, N] that are transformed row by row."""
+    changed = fitted.transform_scores(whole)
+    debiased, places = top_of_rows(changed, k)
+    log_sums = changed.new_zeros(len(whole))
+    if temperature is not None:
+        log_sums = (changed.double() / temperature).logsumexp(1)
+    best, raw = top_of_rows(whole, k)
+    return Ranked(raw, best, places, whole.gather(1, places), debiased, log_sums)
 
 
 def temperature_of(fit: Any) -> Optional[float]:
@@ -185,16 +204,16 @@ def one_pass(
     added: Optional[Tensor],
     active: Optional[Tensor],
     temperature: Optional[float],
-) -> tuple[Tensor, ...]:
-    """Return what :func:`ranked` returns, of an additive transform, in one pass over the tiles.
+) -> Ranked:
+    """Return what :func:`ranked` returns, of an additive or a gated transform, in one pass.
 
     Args:
         tiles, k, temperature: see :func:`ranked`.
         added: float [N], biases; None = none, and both lists are the same.
         active: bool [N]: biases are added only for queries whose best item is active; None = all.
     """
-    raw = _Lists(k, temperature if added is None or active is not None else None)
-    debiased = raw if added is None else _Lists(k, temperature)
+    raw = _Best(k, temperature if added is None or active is not None else None)
+    debiased = raw if added is None else _Best(k, temperature)
     highest: Any = -torch.inf
     gate: Any = False
     for part, tile in tiles.parts():
@@ -210,17 +229,11 @@ def one_pass(
         as_they_are = ~gate
         for name in ('places', 'scores', 'order', 'log_sums'):
             getattr(debiased, name)[as_they_are] = getattr(raw, name)[as_they_are]
-    return (
-        raw.places,
-        raw.order,
-        debiased.places,
-        debiased.scores,
-        debiased.order,
-        debiased.log_sums,
-    )
+    of_raw = raw.places, raw.order
+    return Ranked(*of_raw, debiased.places, debiased.scores, debiased.order, debiased.log_sums)
 
 
-class _Lists:
+class _Best:
     """The k best items of each row so far: places, scores and sort keys, [Q, k]; logsumexp of the
     keys / temperature, [Q], or zeros."""
 

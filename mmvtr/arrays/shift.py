@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from mmvtr.arrays.inputs import Bank, own_products
-from mmvtr.functional.similarities.distinct import distinct_rows
+from mmvtr.functional.similarities.distinct import distinct_rows, places_in_groups
 
 #: Raw scores of a query that are read.
 DEPTH = 10
 #: Fewest served queries, and most queries of either kind, that are compared.
-LEAST, MOST = 100, 500
+FEWEST_QUERIES, MOST = 100, 500
 #: Largest share of false alarms among comparisons of queries that are like the bank's.
 ERROR = 0.01
 #: What is compared of each query.
@@ -77,16 +77,16 @@ class Asked(NamedTuple):
     items: int
 
     @classmethod
-    def of(cls, bank: Bank, random: torch.Generator) -> Asked:
+    def of(cls, bank: Bank, generator: torch.Generator) -> Asked:
         """Draw from a bank with pairs."""
-        pairs = bank.pairs[torch.randperm(len(bank.pairs), generator=random)]
+        pairs = bank.pairs[torch.randperm(len(bank.pairs), generator=generator)]
         leads = pairs[_firsts(pairs[:, 1])]
         drawn = leads[_firsts(leads[:, 0])][:MOST, 0]
         mine = pairs[torch.isin(pairs[:, 0], drawn)]
         mine = mine[mine[:, 0].argsort(stable=True)]
         rows, counts = mine[:, 0].unique_consecutive(return_counts=True)
         text = torch.arange(len(rows)).repeat_interleave(counts)
-        slot = torch.arange(len(mine)) - (counts.cumsum(0) - counts)[text]
+        slot = places_in_groups(text)
         texts, items = bank.texts[mine[:, 0]], bank.items[mine[:, 1]]
         scores = own_products(texts, items, bank.geometry).float().cpu()
         own = scores[slot == 0, None].repeat(1, int(counts.max()))
@@ -133,10 +133,10 @@ def shift_of(queries: Tensor, served: Tensor, bank: Tensor) -> Shift | None:
         bank: float64 [m, 3], figures of texts of the bank.
 
     Returns:
-        None if there are fewer than :data:`LEAST` different queries.
+        None if there are fewer than :data:`FEWEST_QUERIES` different queries.
     """
     rows = distinct_rows(queries.cpu())
-    if len(rows) < LEAST:
+    if len(rows) < FEWEST_QUERIES:
         return None
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))
     served = served[rows[order[:MOST]]]

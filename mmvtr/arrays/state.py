@@ -67,6 +67,12 @@ class State(NamedTuple):
             return self.gallery.width
         return None if self.absent is None else self.absent.width
 
+    @property
+    def biases(self) -> Tensor:
+        """Of the items, float32 [N]; 0 if raw scores rank."""
+        items = len(self.generations.rows)
+        return torch.zeros(items) if self.fitted is None else self.fitted.items
+
     def rows_of(self, ids: Any) -> Tensor:
         """Return the rows of items, int64 [n].
 

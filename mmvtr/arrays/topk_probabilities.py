@@ -19,7 +19,7 @@ from torch.nn.functional import pad
 
 from mmvtr.arrays.inputs import Bank, Vectors, own_products, score_tiles
 from mmvtr.arrays.shift import Asked, Shift
-from mmvtr.functional.similarities.distinct import row_groups
+from mmvtr.functional.similarities.distinct import places_in_groups, row_groups
 from mmvtr.functional.similarities.tiles import side_by_side, top_of_rows
 from mmvtr.functional.transforms.item_biases import ItemBiases, fit_biases
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
@@ -265,24 +265,24 @@ def fit_topk_probabilities(
     items = len(bank.items)
     if items < LEAST:
         raise ValueError(f'{items} different bank videos are too few: at least {LEAST}')
-    random = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     columns = len(gallery) + int(bank.pairs[:, 0].bincount().max())
     most = max(4 * LEAST, min(MOST, SCORES // columns))
-    order = torch.randperm(len(bank.texts), generator=random)[bank.pairs[:, 0]]
+    order = torch.randperm(len(bank.texts), generator=generator)[bank.pairs[:, 0]]
     pairs = bank.pairs[order.argsort(stable=True)]  # those of a text stay together
-    half = torch.rand(items, generator=random).argsort() < items // 2
+    half = torch.rand(items, generator=generator).argsort() < items // 2
     first = half[_leads(pairs)]
     asked = torch.arange(len(pairs)) < most
 
-    def of(asked: Tensor, known: Tensor) -> _Lists:
+    def of(asked: Tensor, known: Tensor) -> _Judged:
         held = known[~_shared(known, asked)]
-        return _Lists.of(bank, gallery, fitted, asked, held, random).cut(depth)
+        return _Judged.of(bank, gallery, fitted, asked, held, generator).cut(depth)
 
     found = _fitted(
         _folded(of, pairs[:most], pairs),
         _folded(of, pairs[first & asked], pairs[first]),
         of(pairs[~first & asked], pairs[first]),
-        random,
+        generator,
     )
     asked_texts = Asked.of(bank, torch.Generator().manual_seed(seed))
     return found._replace(depth=depth, items=len(gallery), most=most, asked=asked_texts)
@@ -303,17 +303,17 @@ def calibrate_topk(scores: Tensor, right: Tensor, *, seed: int = 0) -> TopKProba
         raise ValueError(f'scores {[*scores.shape]} and right {[*right.shape]} must be [Q, K]')
     if len(scores) < LEAST:
         raise ValueError(f'{len(scores)} lists are too few: at least {LEAST}')
-    random = torch.Generator().manual_seed(seed)
-    half = torch.rand(len(scores), generator=random).argsort() < len(scores) // 2
-    parts = (_Lists(scores[rows].float(), right[rows].bool()) for rows in (half, ~half))
+    generator = torch.Generator().manual_seed(seed)
+    half = torch.rand(len(scores), generator=generator).argsort() < len(scores) // 2
+    parts = (_Judged(scores[rows].float(), right[rows].bool()) for rows in (half, ~half))
     first, second = parts
     if not (first.right.any() and second.right.any()):
         raise ValueError('in one half of the lists no place is right')
-    return _fitted([first, second], [first], second, random)
+    return _fitted([first, second], [first], second, generator)
 
 
 def _fitted(
-    whole: Sequence[_Lists], first: Sequence[_Lists], tested: _Lists, random: torch.Generator
+    whole: Sequence[_Judged], first: Sequence[_Judged], tested: _Judged, generator: torch.Generator
 ) -> TopKProbabilities:
     """Fit lines to all lists; temperature and thresholds to one half, tested on the other half.
 
@@ -324,18 +324,18 @@ def _fitted(
     shares = torch.cat([one.cumulated(temperature)[:, 0] for one in first])
     levels = shares.quantile(1 - torch.tensor(SHARES, dtype=torch.float64))
     cumulated = torch.cat([one.cumulated(temperature) for one in whole])
-    ranks = torch.cat([one.ranks(random) for one in whole])
+    ranks = torch.cat([one.ranks(generator) for one in whole])
     lines = [
         platt_line(_logit(cumulated[:, min(k, cumulated.shape[1]) - 1]), (ranks <= k).double())
         for k in LENGTHS
     ]
     share = tested.cumulated(temperature)[:, 0]
     return TopKProbabilities(
-        temperature, torch.stack(lines), share, tested.ranks(random) == 1, levels
+        temperature, torch.stack(lines), share, tested.ranks(generator) == 1, levels
     )
 
 
-def _folded(of: Callable[..., _Lists], asked: Tensor, held: Tensor) -> list[_Lists]:
+def _folded(of: Callable[..., _Judged], asked: Tensor, held: Tensor) -> list[_Judged]:
     """Return cross-fitted lists of the pairs ``asked``: biases of the other folds' held pairs."""
     leads = _leads(asked)
     items = leads.unique()
@@ -362,7 +362,7 @@ def _shared(pairs: Tensor, asked: Tensor) -> Tensor:
     return torch.isin(pairs[:, 0], asked[:, 0]) | torch.isin(pairs[:, 1], asked[:, 1])
 
 
-class _Lists(NamedTuple):
+class _Judged(NamedTuple):
     """Lists with known right places.
 
     Attributes:
@@ -381,8 +381,8 @@ class _Lists(NamedTuple):
         fitted: Optional[ItemBiases],
         asked: Tensor,
         held: Tensor,
-        random: torch.Generator,
-    ) -> _Lists:
+        generator: torch.Generator,
+    ) -> _Judged:
         """Return lists [q, N + m] of the pairs ``asked`` [q, 2]: the gallery and, last, the items
         of the pair's text, with biases of the pairs ``held`` [p, 2]."""
         texts, items = bank.texts[asked[:, 0]], bank.items[asked[:, 1]]
@@ -396,7 +396,7 @@ class _Lists(NamedTuple):
         copy = torch.full((len(asked),), -1)
         copy[rows] = places
         share = len(gallery) / len(bank.items)
-        drawn = torch.rand(mates.shape, generator=random) < share
+        drawn = torch.rand(mates.shape, generator=generator) < share
         known &= (mates == number[:, None]) | (copy[mates] >= 0) | drawn
         every = torch.cat(
             [raw, torch.where(known.to(raw.device), own[mates], raw.amin(1, True))], 1
@@ -412,14 +412,14 @@ class _Lists(NamedTuple):
         out = torch.cat([copied[text], ~known], dim=1).to(every.device)
         return cls(every.masked_fill_(out, -torch.inf), right)
 
-    def cut(self, depth: int) -> _Lists:
+    def cut(self, depth: int) -> _Judged:
         """Return the ``depth`` best places of each list; all if it is 0."""
         if not 0 < depth < self.every.shape[1]:
             return self
         every, places = top_of_rows(self.every, depth)
-        return _Lists(every, self.right.gather(1, places))
+        return _Judged(every, self.right.gather(1, places))
 
-    def ranks(self, random: torch.Generator) -> Tensor:
+    def ranks(self, generator: torch.Generator) -> Tensor:
         """Return the place of the best right item, int64 [q], at random among items of its score;
         the largest int64 if no item is right."""
         best = self.every.masked_fill(~self.right, -torch.inf).amax(1, keepdim=True)
@@ -427,7 +427,7 @@ class _Lists(NamedTuple):
         equal = EQUAL * best.abs()
         higher = ((above > equal) & ~self.right).sum(1)
         alike = ((above.abs() <= equal) & ~self.right).sum(1)
-        drawn = torch.rand(len(alike), generator=random).to(alike.device)
+        drawn = torch.rand(len(alike), generator=generator).to(alike.device)
         found = 1 + higher + (drawn * (alike + 1)).long()
         return found.masked_fill(~self.right.any(1), torch.iinfo(torch.int64).max)
 
@@ -446,12 +446,10 @@ class _Lists(NamedTuple):
 def _mates(texts: Tensor, most: int) -> tuple[Tensor, Tensor]:
     """Return the number of each pair's text, int64 [q], and the pairs of this text, int64
     [q, most], filled up with -1."""
-    text = texts.unique(return_inverse=True)[1]
+    different, text = texts.unique(return_inverse=True)
     order = text.argsort(stable=True)
-    counts = text.bincount()
-    slot = torch.arange(len(text)) - (counts.cumsum(0) - counts)[text[order]]
-    pairs = torch.full((len(counts), most), -1)
-    pairs[text[order], slot] = order
+    pairs = torch.full((len(different), most), -1)
+    pairs[text[order], places_in_groups(text[order])] = order
     return text, pairs[text]
 
 
@@ -509,7 +507,7 @@ def _of_part(
     both = side_by_side(score_tiles(texts, gallery), score_tiles(texts, further), 'bank')
     part = fit_biases(fitted.transform, both, extra_inputs=extra, **options)
     biases, active = part.items, part.active
-    biases = part.how.of_a_part(biases, len(texts) / len(bank.texts))
+    biases = part.fitted_transform.of_a_part(biases, len(texts) / len(bank.texts))
     mine = biases[len(gallery) + place]
     wide = torch.cat([biases[: len(gallery)].expand(len(own), -1), mine], dim=1)
     if active is not None:
@@ -520,13 +518,13 @@ def _of_part(
     return part._replace(items=wide, active=active)
 
 
-def _temperature(lists: Sequence[_Lists]) -> float:
+def _temperature(lists: Sequence[_Judged]) -> float:
     """Return the temperature of the highest likelihood of the right items, by golden section."""
     every = torch.cat([one.every for one in lists])
     step = min(every.numel() // SCORES * 8, len(every) // LEAST)  # at least LEAST lists
     rows = slice(None, None, max(1, step))
     right = torch.cat([one.right for one in lists])[rows]
-    some = _Lists(every[rows][right.any(1)], right[right.any(1)])
+    some = _Judged(every[rows][right.any(1)], right[right.any(1)])
     known = some.every.isfinite()
     mean = some.every.where(known, 0).sum(1) / known.sum(1)
     spread = (some.every.amax(1) - mean).mean().item()

@@ -102,7 +102,7 @@ def vectors_of(results: dict[str, Any], side: str) -> dict[str, Any]:
     }
 
 
-def known_of(record: dict[str, Any]) -> dict[str, Any]:
+def kept_keys(record: dict[str, Any]) -> dict[str, Any]:
     """Return the keys of a record that an item carries in addition to the pipeline's inputs."""
     return {key: record[key] for key in KNOWN if key in record}
 
@@ -117,7 +117,7 @@ def video_item(v: int, record: dict[str, Any], pipeline: Pipeline) -> dict[str, 
         video_idx=v,
         video_id=record['video_id'],
         frames=frames_of(results),
-        **known_of(record),
+        **kept_keys(record),
         **extra_of(results, 'video'),
         **vectors_of(results, 'video'),
     )
@@ -138,7 +138,7 @@ def text_item(t: int, record: dict[str, Any], pipeline: Pipeline) -> dict[str, A
         tokens=tokens_of(results),
         video_idx=list(record['video_idx']),
         caption=record['text'],
-        **known_of(record),
+        **kept_keys(record),
         **true_videos_of(record),
         **extra_of(results, 'text'),
         **vectors_of(results, 'text'),

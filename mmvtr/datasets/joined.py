@@ -13,7 +13,7 @@ from typing import Any, Mapping, Optional, Sequence, Union
 from torch.utils.data import Dataset
 
 from mmvtr.datasets.annotation_values import shown
-from mmvtr.datasets.items import ItemKey, item_key, known_of
+from mmvtr.datasets.items import ItemKey, item_key, kept_keys
 from mmvtr.datasets.records import Records
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.datasets.videos.missing import LeftOut
@@ -201,10 +201,10 @@ class ConcatDataset(VideoTextDataset):
             part['video_idx'] = [first_video + v for v in videos]
         elif videos is not None:
             part['video_idx'] = first_video + videos
-            part.update(known_of(self.videos[part['video_idx']]))
+            part.update(kept_keys(self.videos[part['video_idx']]))
         if 'text_idx' in part:
             part['text_idx'] += first_text
-            part.update(known_of(self.texts[part['text_idx']]))
+            part.update(kept_keys(self.texts[part['text_idx']]))
         return part
 
 

@@ -27,7 +27,7 @@ from mmvtr.datasets.folders import visible
 from mmvtr.datasets.items import (
     ItemKey,
     item_key,
-    known_of,
+    kept_keys,
     seeded,
     text_item,
     true_videos_of,
@@ -380,7 +380,7 @@ class VideoTextDataset(Dataset):
         record = self.videos[v]
         if record['video_id'] in self.known_broken:
             reason = self.known_broken[record['video_id']]
-            return dict(broken=(record['video_id'], reason), **known_of(record))
+            return dict(broken=(record['video_id'], reason), **kept_keys(record))
         try:
             return video_item(v, record, self.video_pipeline)
         except BrokenVideoError as error:
@@ -390,7 +390,7 @@ class VideoTextDataset(Dataset):
                     f'{visible(str(error))} ({skip} leaves broken videos out; check_dataset CONFIG '
                     '--decode finds them all)'
                 ) from error
-            return dict(broken=(record['video_id'], visible(str(error))), **known_of(record))
+            return dict(broken=(record['video_id'], visible(str(error))), **kept_keys(record))
 
     def _text(self, t: int) -> dict[str, Any]:
         return text_item(t, self.texts[t], self.text_pipeline)

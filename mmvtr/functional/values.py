@@ -185,6 +185,7 @@ def check_range(interval: str, **given: Any) -> None:
     if high == math.inf:
         words = 'be positive' if low == 0 and interval[0] == '(' else f'be at least {low:g}'
         words += ' and finite' if interval[-1] == ')' else ''
+        words = 'be finite' if low == -math.inf else words
     for name, value in given.items():
         value = value.item() if isinstance(value, Tensor) else value
         plain = isinstance(value, Real) and not isinstance(value, bool)

@@ -25,7 +25,7 @@ from mmvtr.models.gradient_cache import uncached_autocast
 from mmvtr.models.target import Filled, Matrices, Target
 from mmvtr.structures import Levels, take
 
-#: Result of one block: 0-dim figures of the supervision, and the sums of each loss by matrix and
+#: Result of one block: figures of the supervision, and the sums of each loss by matrix and
 #: direction.
 Left = tuple[dict[str, Tensor], dict[str, dict[str, dict[str, Sums]]]]
 
@@ -33,8 +33,8 @@ Left = tuple[dict[str, Tensor], dict[str, dict[str, dict[str, Sums]]]]
 class BlockSupervision(nn.Module):
     """A supervision in three steps, which :meth:`forward` runs on the whole matrix as one block.
 
-    A block changes no state and draws no random numbers; its results are 0-dim sums.  A subclass
-    that overrides ``forward`` gets the whole matrix.
+    A block changes no state and draws no random numbers; its results are sums of one shape.  A
+    subclass that overrides ``forward`` gets the whole matrix.
     """
 
     #: Why its configuration needs the whole matrix; '' if blocks suffice.
@@ -85,7 +85,7 @@ def losses_in_blocks(
     model: nn.Module,
     texts: Levels,
     videos: Levels,
-    known: Any,
+    joint: Any,
     *,
     rows: int,
     retrieval: bool = True,
@@ -95,7 +95,7 @@ def losses_in_blocks(
     Args:
         model: a retriever for which :func:`whole_needed` is ''.
         texts, videos: levels of the joint batch.
-        known: :class:`~mmvtr.models.annotation.JointIds` of the joint batch.
+        joint: :class:`~mmvtr.models.annotation.JointIds` of the joint batch.
         rows: maximal number of texts per block.
         retrieval: whether to compute the losses too, not only the supervision.
     """
@@ -103,11 +103,11 @@ def losses_in_blocks(
     losses = dict(model.losses) if retrieval else {}
     prepare, compare = _in_two(model.similarity)
     t, v = prepare(texts), prepare(videos)
-    pairs, blocks = known.pairs(), own_blocks(known.shape[0], rows)
+    pairs, blocks = joint.pairs(), own_blocks(joint.shape[0], rows)
     begun = None if supervision is None else supervision.begin(texts, videos, pairs)
 
     for loss in losses.values():
-        loss.known(compare(take(t, slice(0)), v))  # raises an error that lists the matrices
+        loss.existing(compare(take(t, slice(0)), v))  # raises an error that lists the matrices
 
     def matrices() -> Iterator[Matrices]:
         for some in blocks:
@@ -116,7 +116,7 @@ def losses_in_blocks(
     starts = {name: loss.begin(matrices, pairs, temperature) for name, loss in losses.items()}
 
     def left_by(some: slice) -> Left:
-        target, figures = known.target(some), {}
+        target, figures = joint.target(some), {}
         if supervision is not None:
             target, figures = supervision.block(begun, some, target)
         scores = compare(take(t, some), v) if losses else {}

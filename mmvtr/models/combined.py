@@ -168,7 +168,7 @@ class CombinedSupervision(nn.Module):
             raise AttributeError(f'none of the parts {[*self.parts]} has {method!r}')
         return those
 
-    def _weighted(self, known: Target, made: Mapping[str, Target]) -> dict[str, Target]:
+    def _weighted(self, annotated: Target, made: Mapping[str, Target]) -> dict[str, Target]:
         """Return the parts' targets, with the other parts' weights applied to their columns.
 
         Weights that may exceed 1 are left out: they concern the scores of their own part only.
@@ -176,9 +176,9 @@ class CombinedSupervision(nn.Module):
         if not self.kinds:
             return dict(made)
         filled = {
-            name: {w: pushed(one, known, w).masked_fill(known.positives, 1.0) for w in WAYS}
+            name: {w: pushed(one, annotated, w).masked_fill(annotated.positives, 1.0) for w in WAYS}
             for name, one in made.items()
-            if judges(one, known) and not getattr(self.parts[name], 'exceeds_one', False)
+            if judges(one, annotated) and not getattr(self.parts[name], 'exceeds_one', False)
         }
         weighed = dict(made)
         for name, one in made.items():
@@ -190,7 +190,7 @@ class CombinedSupervision(nn.Module):
             columns = weighted_columns(
                 one.columns,
                 kinds,
-                known.positives,
+                annotated.positives,
                 {way: reduce(rule, [by_way[way] for by_way in others]) for way in WAYS},
                 rule if name in filled else torch.mul,
             )

@@ -146,11 +146,11 @@ class MomentumRetriever(VideoTextRetriever):
     # -- training -------------------------------------------------------------------------
 
     def _compared(
-        self, texts: Levels, videos: Levels, target: Targets, known: JointIds, own: LocalBatch
+        self, texts: Levels, videos: Levels, target: Targets, joint: JointIds, own: LocalBatch
     ) -> tuple[Matrices, dict[str, Target]]:
         """Return wide matrices and a target for each, and push the keys into the banks."""
         self._check_followed()
-        video_of_texts, video_of_videos = _owners(known)
+        video_of_texts, video_of_videos = _owners(joint)
         text_keys, video_keys = self._keys(own.inputs)
         items = dict(
             text=(text_keys, texts, video_of_texts), video=(video_keys, videos, video_of_videos)
@@ -252,13 +252,13 @@ def _start_keys_of_a_part(model: MomentumRetriever, keys: Any) -> None:
         model.start_keys()
 
 
-def _owners(known: JointIds) -> tuple[Tensor, Tensor]:
+def _owners(joint: JointIds) -> tuple[Tensor, Tensor]:
     """Return the training video of each text, int64 [T], and of each column, int64 [V].
 
     Raises:
         ValueError: a text of several videos (the text is named).
     """
-    texts, videos = known.ids
+    texts, videos = joint.ids
     if not texts.shape[1]:  # there is no text
         return videos.new_empty(0), videos
     several = (texts[:, 1:] != NOBODY).any(1)

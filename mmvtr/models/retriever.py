@@ -221,7 +221,7 @@ class VideoTextRetriever(BaseModel):
             for side in (own_texts, own_videos)
         )
         device = next(iter(texts.values())).mean.device
-        known = JointIds(data_samples, device)
+        joint = JointIds(data_samples, device)
         self._show(texts, videos, data_samples)
         if hasattr(self.supervision, 'own_levels'):
             further = self.supervision.own_levels(inputs, data_samples, device)
@@ -231,16 +231,16 @@ class VideoTextRetriever(BaseModel):
             of_teacher = self.teacher.own_levels(inputs, data_samples)
             for side, levels in zip((texts, videos), of_teacher):
                 side.update(gather_levels(levels))
-        if self._in_blocks(known.shape):
+        if self._in_blocks(joint.shape):
             target = None
             options = dict(rows=self.block_rows, retrieval=self.stage != 'uncertainty')
-            losses = losses_in_blocks(self, texts, videos, known, **options)
+            losses = losses_in_blocks(self, texts, videos, joint, **options)
         else:
             own = LocalBatch(inputs, own_texts, own_videos, own_match(data_samples, device))
-            target, losses = self._losses_of_matrix(texts, videos, known, own)
+            target, losses = self._losses_of_matrix(texts, videos, joint, own)
         figures = {name: x.detach() for name, x in losses.items() if 'loss' not in name}
         self._gradient_watch(
-            (texts, videos), lambda: why_nothing(known.target(), target, self.supervision, figures)
+            (texts, videos), lambda: why_nothing(joint.target(), target, self.supervision, figures)
         )
         if self.stage == 'retrieval':
             alone = {f'loss_{name}' for name in self.losses}
@@ -255,17 +255,17 @@ class VideoTextRetriever(BaseModel):
         return losses
 
     def _losses_of_matrix(
-        self, texts: Levels, videos: Levels, known: JointIds, own: LocalBatch
+        self, texts: Levels, videos: Levels, joint: JointIds, own: LocalBatch
     ) -> tuple[Targets, dict[str, Tensor]]:
         """Return the target of the joint batch, and all losses and figures of its matrices."""
-        annotated = known.target()
+        annotated = joint.target()
         target, losses = annotated, {}
         if self.judge is not None:
             target, losses = self.judge(texts, videos, target)
         losses = dict(losses)
         if self.stage != 'uncertainty':
             temperature = self.temperature()
-            matrices, read = self._compared(texts, videos, target, known, own)
+            matrices, read = self._compared(texts, videos, target, joint, own)
             for name, loss in self.losses.items():
                 losses[f'loss_{name}'] = loss(matrices, read, temperature)
             one = target if isinstance(target, Target) else annotated
@@ -276,7 +276,7 @@ class VideoTextRetriever(BaseModel):
         return target, losses
 
     def _compared(
-        self, texts: Levels, videos: Levels, target: Targets, known: JointIds, own: LocalBatch
+        self, texts: Levels, videos: Levels, target: Targets, joint: JointIds, own: LocalBatch
     ) -> tuple[Matrices, Targets]:
         """Return the inputs of the losses: matrices by name, and their target (or one each)."""
         return self.similarity(texts, videos), target

@@ -184,18 +184,18 @@ def check_readable(target: Target, reader: nn.Module) -> None:
         )
 
 
-def judges(target: Target, known: Target) -> bool:
+def judges(target: Target, annotated: Target) -> bool:
     """Return whether a supervision's target weighs negatives.
 
     Args:
         target: target from the supervision.
-        known: target from the annotation.
+        annotated: target from the annotation.
     """
     return (
         target.weights is not None
         or target.ambiguous is not None
         or is_soft(target.positives)
-        or not torch.equal(target.positives, known.positives)
+        or not torch.equal(target.positives, annotated.positives)
     )
 
 
@@ -211,18 +211,18 @@ def mean_weights(target: Target) -> Optional[Tensor]:
     return sum(given + [torch.ones_like(given[0])] * (len(WAYS) - len(given))) / len(WAYS)
 
 
-def pushed(target: Target, known: Target, way: Optional[str] = None) -> Tensor:
+def pushed(target: Target, annotated: Target, way: Optional[str] = None) -> Tensor:
     """Return the weight of each pair as a negative, float [T, V]; 0 for a match or ambiguous.
 
     Args:
         target: target from the supervision.
-        known: target from the annotation.
+        annotated: target from the annotation.
         way: a direction, ``'t2v'`` or ``'v2t'``; None: weights by direction are averaged.
     """
     weights = mean_weights(target) if way is None else of_way(target.weights, way)
     if weights is None:
-        weights = torch.ones(known.positives.shape, device=known.positives.device)
-    found = target.positives.float().masked_fill(known.positives, 0.0)
+        weights = torch.ones(annotated.positives.shape, device=annotated.positives.device)
+    found = target.positives.float().masked_fill(annotated.positives, 0.0)
     weights = weights * (1 - found)
     return weights if target.ambiguous is None else weights.masked_fill(target.ambiguous, 0.0)
 

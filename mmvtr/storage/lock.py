@@ -189,7 +189,10 @@ class FolderLock:
 
 
 def in_use(folder: Union[str, Path]) -> bool:
-    """Return whether a process that may be alive holds the lock of a folder."""
+    """Return whether a process that may be alive holds the lock of a folder.
+
+    It writes nothing, so the age of a touch is by this machine's clock.
+    """
     path = Path(folder, NAME)
     holder = _holder(_read(path))
     living = None if holder is None else lives(Process(*holder[:4]))

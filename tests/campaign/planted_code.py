@@ -48,8 +48,8 @@ FAULTS = {
     ),
     'the last half step of Sinkhorn has no marginal penalty': _fault(
         'functional/transforms/sinkhorn.py',
-        'log_beta = marginal_penalty * (log_c - sums.of_columns(log_alpha, last_sums))',
-        'log_beta = log_c - sums.of_columns(log_alpha, last_sums)',
+        'log_beta = marginal_penalty * (log_c - sums.of_columns(log_alpha, last))',
+        'log_beta = log_c - sums.of_columns(log_alpha, last)',
         'test_functional/test_sinkhorn.py',
     ),
     'repeats of a bank count as often as they stand there': _fault(
@@ -213,8 +213,8 @@ FAULTS = {
         'test_arrays/test_debiaser.py',
     ),
     'more neighbours than the bank has': _fault(
-        'functional/transforms/item_biases.py',
-        "resolved['neighbours'] = min(resolved['neighbours'], tiles.shape[0])",
+        'functional/transforms/transform.py',
+        "options['neighbours'] = min(options['neighbours'], queries)",
         'pass',
         'test_functional/test_transform_table.py',
         'test_functional/test_score_transforms.py',
@@ -258,7 +258,7 @@ FAULTS = {
     ),
     'dual softmax is calibrated on smaller scores': _fault(
         'arrays/topk_probabilities.py',
-        'biases = part.how.of_a_part(biases, len(texts) / len(bank.texts))',
+        'biases = part.fitted_transform.of_a_part(biases, len(texts) / len(bank.texts))',
         'pass',
         'test_arrays/test_said_and_true.py',
     ),

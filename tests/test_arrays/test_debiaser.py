@@ -7,6 +7,8 @@ import pytest
 import torch
 
 import mmvtr
+from mmvtr.arrays import searching
+from mmvtr.functional.transforms.item_biases import ItemBiases
 from mmvtr.functional.transforms.transform_table import OF_BANK as NAMES
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
 
@@ -45,6 +47,24 @@ def test_search_is_the_best_of_all_scores(name, geometry):
         assert abs(one.biases_.mean()) < 1e-6 * max(1, one.biases_.abs().max())
     options = one.options_
     assert all(not isinstance(x, str) for x in options.values())
+
+
+@pytest.mark.parametrize('name', sorted({*NAMES} - {*ADDITIVE, 'qb_norm'}))
+def test_whole_rows_are_transformed_a_few_at_a_time(name, monkeypatch):
+    one, read = fitted(name), []
+    expected = one.search(TEXTS, 7)
+    changed = ItemBiases.transform_scores
+
+    def transform_scores(self, scores):
+        read.append(scores.numel())
+        return changed(self, scores)
+
+    monkeypatch.setattr(ItemBiases, 'transform_scores', transform_scores)
+    monkeypatch.setattr(searching, 'ENTRIES', 3 * len(VIDEOS), raising=False)
+    found = one.search(TEXTS, 7)
+    assert max(read) <= 3 * len(VIDEOS) and np.array_equal(found.ids, expected.ids)
+    for name in ('scores', 'debiased'):
+        assert np.array_equal(getattr(found, name), getattr(expected, name))
 
 
 @pytest.mark.parametrize('geometry', ['cosine', 'inner_product'])

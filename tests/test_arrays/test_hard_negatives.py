@@ -135,6 +135,15 @@ def test_the_tool_writes_what_the_function_finds(tmp_path):
     assert code == 1 and '6 queries and 5 items are not pairs' in printed
 
 
+def test_no_graph_is_built():
+    random, kept = torch.Generator().manual_seed(0), []
+    queries = torch.randn(4, 8, generator=random, requires_grad=True)
+    gallery = torch.randn(9, 8, generator=random)
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x) or x, lambda x: x):
+        mine_negatives(queries, gallery, torch.arange(4), k=3)
+    assert not kept
+
+
 def test_ranks_are_the_same_under_autocast():
     queries, gallery = np.random.default_rng(0).normal(size=(2, 200, 32))
     how = dict(positives=torch.arange(200), k=20)

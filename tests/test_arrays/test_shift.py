@@ -10,7 +10,16 @@ from scipy.stats import binom, ks_2samp
 
 import mmvtr
 from mmvtr.arrays.inputs import read_bank
-from mmvtr.arrays.shift import DEPTH, ERROR, FIGURES, LEAST, Asked, Shift, figures, shift_of
+from mmvtr.arrays.shift import (
+    DEPTH,
+    ERROR,
+    FEWEST_QUERIES,
+    FIGURES,
+    Asked,
+    Shift,
+    figures,
+    shift_of,
+)
 from mmvtr.arrays.topk_probabilities import NEEDED
 
 WIDTH = 24
@@ -137,7 +146,7 @@ def test_lists_of_any_length_are_those_of_a_search_without_comparison():
 
 def test_nothing_is_said_where_nothing_is_known():
     fitted, texts, random = calibrated()
-    assert fitted.search(texts[: LEAST - 1], 1).shift is None
+    assert fitted.search(texts[: FEWEST_QUERIES - 1], 1).shift is None
     assert fitted.search(np.repeat(texts[:50], 4, 0), 1).shift is None  # fifty different ones
     fitted.keep(None)
     assert fitted.search(texts, 1).shift is None

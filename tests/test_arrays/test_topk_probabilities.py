@@ -126,12 +126,12 @@ def test_the_temperature_is_that_of_fifty_lists_at_least(monkeypatch):
     every = torch.randn(500, 40, generator=random)
     right = torch.zeros(500, 40, dtype=torch.bool)
     right[torch.arange(500), (every / 0.5).softmax(1).multinomial(1, generator=random)[:, 0]] = True
-    lists = [topk_probabilities._Lists(every, right)]
+    lists = [topk_probabilities._Judged(every, right)]
     whole = topk_probabilities._temperature(lists)
     counts = []
-    losses = topk_probabilities._Lists.losses
+    losses = topk_probabilities._Judged.losses
     monkeypatch.setattr(
-        topk_probabilities._Lists,
+        topk_probabilities._Judged,
         'losses',
         lambda self, temperature: counts.append(len(self.every)) or losses(self, temperature),
     )

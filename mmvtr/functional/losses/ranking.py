@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.losses.ranking_terms import (
-    Choice,
+    TermChoice,
     check_choice,
     hinge_row_terms,
     of_parts,
@@ -87,7 +87,7 @@ def margin_ranking(
             >>> margin_ranking(scores, torch.eye(2).bool(), margin=0.2, direction='t2v')
             tensor(0.0500)
     """
-    choice = Choice(weight_on, negatives, pool, positive, average, generator)
+    choice = TermChoice(weight_on, negatives, pool, positive, average, generator)
     check_choice(choice, direction)
     parts = parts_of(
         scores,

@@ -11,7 +11,7 @@ from mmvtr.functional.similarities.best_frames import highest
 from mmvtr.functional.values import at_least_float32, check_one_of, check_shapes
 
 
-class Choice(NamedTuple):
+class TermChoice(NamedTuple):
     """Options that are the same in all parts and directions of a loss, [T, V] or [V, T].
 
     Attributes:
@@ -54,7 +54,7 @@ class Part(NamedTuple):
         return self.scores if self.ahead is None else self.ahead
 
 
-def check_choice(choice: Choice, direction: str) -> None:
+def check_choice(choice: TermChoice, direction: str) -> None:
     """Raise ValueError unless the options and the direction are known.
 
     Raises:
@@ -63,7 +63,7 @@ def check_choice(choice: Choice, direction: str) -> None:
     Example:
         ::
 
-            >>> check_choice(Choice(negatives='hardest'), 'both')
+            >>> check_choice(TermChoice(negatives='hardest'), 'both')
     """
     check_one_of(('all', 'hardest', 'semi_hard', 'random'), negatives=choice.negatives)
     if choice.pool is not None and (choice.negatives != 'random' or choice.pool < 1):
@@ -137,7 +137,7 @@ def of_parts(
 
             >>> own = torch.tensor([[1, 0]]).bool()
             >>> parts = parts_of(torch.tensor([[0.5, 0.6]]), own, margin=0.2)
-            >>> of_parts(parts, 't2v', lambda part: row_terms(part, Choice()))
+            >>> of_parts(parts, 't2v', lambda part: row_terms(part, TermChoice()))
             tensor(0.3000)
     """
     values = []
@@ -150,7 +150,7 @@ def of_parts(
     return sum(values)
 
 
-def row_terms(part: Part, choice: Choice) -> tuple[Tensor, Tensor]:
+def row_terms(part: Part, choice: TermChoice) -> tuple[Tensor, Tensor]:
     """Return the sum of the terms with rows as anchors, and its divisor; 0-dim both.
 
     For ``average='anchors'``: the sum of the anchors' means, and the number of anchors.
@@ -159,7 +159,7 @@ def row_terms(part: Part, choice: Choice) -> tuple[Tensor, Tensor]:
         ::
 
             >>> (part,) = parts_of(torch.eye(2) / 2, torch.eye(2).bool(), margin=0.6)
-            >>> row_terms(part, Choice())
+            >>> row_terms(part, TermChoice())
             (tensor(0.2000), tensor(2))
     """
     row, anchor = _anchors(part.leads, part.positives, choice.positive)
@@ -235,7 +235,7 @@ def _anchors(scores: Tensor, positives: Tensor, positive: str) -> tuple[Tensor, 
     return row, scores[row].masked_fill(~own, float('inf')).amin(1)
 
 
-def _choose_one(scores: Tensor, candidates: Tensor, anchor: Tensor, choice: Choice) -> Tensor:
+def _choose_one(scores: Tensor, candidates: Tensor, anchor: Tensor, choice: TermChoice) -> Tensor:
     """Return the chosen negatives, bool [A, V] with at most one True a row."""
     if scores.numel() == 0:
         return candidates

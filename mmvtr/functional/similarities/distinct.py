@@ -68,6 +68,19 @@ def distinct_rows(rows: Any) -> Tensor:
     return (groups > before).nonzero().flatten()
 
 
+def places_in_groups(groups: Tensor) -> Tensor:
+    """Return the place of each entry in its group, int64 [n], of numbers of groups in order.
+
+    Example:
+        ::
+
+            >>> places_in_groups(torch.tensor([0, 0, 2, 2, 2]))
+            tensor([0, 1, 0, 1, 2])
+    """
+    counts = groups.bincount()
+    return torch.arange(len(groups), device=groups.device) - (counts.cumsum(0) - counts)[groups]
+
+
 def asked_before(bank: Tensor, queries: Tensor, what: str) -> str:
     """Return a note if most queries are in their bank (transductive), else ``''``.
 

@@ -39,7 +39,7 @@ class ItemBiases(NamedTuple):
     rows: Optional[Tensor] = None
 
     @property
-    def how(self) -> Transform:
+    def fitted_transform(self) -> Transform:
         """The transform with these options."""
         return TRANSFORMS[self.transform](**self.options)
 
@@ -54,7 +54,7 @@ class ItemBiases(NamedTuple):
         """
         refuse_non_finite(scores)
         raw = at_least_float32(scores)
-        return self.how.transform(raw, self.items.to(raw), self.active)
+        return self.fitted_transform.apply(raw, self.items.to(raw), self.active)
 
     def further(self, bank: Tensor | Tiles, item_bank: Optional[Tensor | Tiles] = None) -> Tensor:
         """Return the biases of further items, float [n]; those of the other items do not change.
@@ -65,7 +65,7 @@ class ItemBiases(NamedTuple):
                 read.
         """
         items = {} if item_bank is None else dict(item_bank=as_tiles(item_bank))
-        return self.how.further(as_tiles(bank), self.rows, **items) - self.shift
+        return self.fitted_transform.further(as_tiles(bank), self.rows, **items) - self.shift
 
 
 def fit_biases(

@@ -70,7 +70,7 @@ class _Plan(Transform):
         None,
         'weights of bank queries that sum to one; None: all alike',
         'be a tensor or an array',
-        lambda x: False,
+        lambda x: isinstance(x, Tensor),
     )
     tolerance: ClassVar[Any] = None
     marginal_penalty: ClassVar[Any] = 1.0
@@ -289,7 +289,7 @@ class dual_softmax(Transform):
         """Return those of the inverted softmax."""
         return _inverted(bank, self.temperature)
 
-    def transform(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
+    def apply(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
         """Return scores times the softmax over the bank, without the factor K."""
         return times_exp(raw, (raw + items) / torch.as_tensor(self.temperature).to(raw))
 
@@ -349,7 +349,7 @@ class qb_norm(Transform):
         """Return the items that are among the best of a bank query."""
         return activation_set(bank, neighbours=self.neighbours)
 
-    def transform(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
+    def apply(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
         """Return scores plus biases where the best item is active, else raw scores."""
         best = raw.argmax(1, keepdim=True)
         gate = active.to(raw.device).expand_as(raw).gather(1, best)[:, 0]
@@ -538,7 +538,7 @@ class hedged_scaling(Transform):
         """Return -r_j."""
         return -_nearest_share(bank, self.share)
 
-    def transform(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
+    def apply(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
         """Return the list that begins with the leaders."""
         leaders = raw + self.first * items
         return first_places(raw + self.strength * items, leaders, places=self.places)

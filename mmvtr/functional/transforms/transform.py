@@ -74,12 +74,12 @@ class Option(NamedTuple):
         """
         if value is None:
             return None
-        if getattr(value, 'ndim', None) == 0 and hasattr(value, 'item'):
-            learned = isinstance(value, Tensor) and value.requires_grad
-            value = value if learned else value.item()
-        elif hasattr(value, 'ndim') and self.type == 'Optional[Tensor]':
-            return torch.as_tensor(value)
         try:
+            if getattr(value, 'ndim', None) == 0 and hasattr(value, 'item'):
+                learned = isinstance(value, Tensor) and value.requires_grad
+                value = value if learned else value.item()
+            elif hasattr(value, 'ndim'):
+                value = torch.as_tensor(value)
             good = isinstance(value, bool) == (self.type == 'bool') and bool(self.fits(value))
         except (TypeError, ValueError, OverflowError, RuntimeError):  # a text; int() of NaN
             good = False
@@ -272,14 +272,14 @@ class Transform:
         """Return for a gated transform the items whose finders are changed, bool [N]."""
         return None
 
-    def transform(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
+    def apply(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
         """Return transformed scores [Q, N] of raw scores, item biases and active items."""
         return raw + items
 
     def __call__(self, scores: Tensor, bank: Tiles, **extra: Tiles) -> Tensor:
         """Return what the function of this name returns, [Q, N]."""
         items = self.fit(bank, **extra)[0].to(scores)
-        return self.transform(scores, items, self.active(bank))
+        return self.apply(scores, items, self.active(bank))
 
     def of_a_part(self, items: Tensor, share: float) -> Tensor:
         """Return biases fitted to a share of the bank, comparable with those of all of it."""

@@ -165,7 +165,8 @@ def ambiguous_set(
         scores: float [T, V], s of Eq. 3; at text-frame level [P, F], s^f of Eq. 2.
         uncertainty: float, same shape, u or u^f of Eq. 5.
         positives: bool, same shape: every annotated match of the batch, so that neither a text's
-            own video nor a sibling caption of a video gets in; at text-frame level the best frame.
+            own video nor a sibling caption of a video gets in; at text-frame level none, as the
+            branch that learns from the set may have another best frame.
         tau_s, tau_u: thresholds that broadcast to the scores.
         mask: bool, same shape, or None: False at padded frames.
         cap: largest number of entries a row, the best-scored ones (ties: the leftmost); None = all.

@@ -150,7 +150,7 @@ class Calibration:
         counts = torch.ones_like(x)
         if scores is None and self.counts is not None:
             counts = self.counts[order]
-        pairs, matches = counts.cumsum(0), _sums(self.probabilities(x), counts).cumsum(0)
+        pairs, matches = counts.cumsum(0), _trapezoids(self.probabilities(x), counts).cumsum(0)
         # A larger gallery has more pairs that do not match.
         reached = matches / (matches + (pairs - matches) * self._growth(candidates))
         last = torch.cat([x[1:] != x[:-1], x.new_ones(1, dtype=torch.bool)])  # among equal scores
@@ -236,7 +236,7 @@ class Calibration:
         return max(1, candidates - 1) / max(1, self.candidates - 1)
 
 
-def _sums(p: Tensor, counts: Tensor) -> Tensor:
+def _trapezoids(p: Tensor, counts: Tensor) -> Tensor:
     """Return sums of interpolated P over the pairs that each decreasing score represents, [G]."""
     above = torch.cat([p[:1], p[:-1]])
     return counts * (above + p) / 2 + (p - above) / 2

@@ -64,16 +64,29 @@ def fit_calibration(
     """
     check_one_of(('platt', 'isotonic'), method=method)
     x, y = check_pairs(scores, matches)
+    return _fit(x, y, _groups(queries, x) if draws else None, method, draws, seed, debiased)
+
+
+def _fit(
+    x: Tensor,
+    y: Tensor,
+    groups: Optional[Tensor],
+    method: str,
+    draws: int,
+    seed: int,
+    debiased: bool,
+) -> Calibration:
+    """Return :func:`fit_calibration` of scores, matches and the pairs' groups from 0, [M] each."""
     _refuse_one_class(y)
     _refuse_falling(x, y)
     fit = _platt if method == 'platt' else _isotonic
     fitted = fit(x, y, torch.ones_like(x))
     grid, counts = _kept(x, GRID)
-    random = torch.Generator().manual_seed(seed)
-    cells = _cells(x, y, _groups(queries, x)) if draws else None
+    generator = torch.Generator().manual_seed(seed)
+    cells = _cells(x, y, groups) if draws else None
     curves = []
     for _ in range(draws):
-        pairs, matched = cells.drawn(_drawn(cells.groups, random))
+        pairs, matched = cells.drawn(_drawn(cells.groups, generator))
         if 0 < matched.sum() < pairs.sum():
             shares = matched / pairs.clamp_min(1)
             curves.append(_curve(method, fit(cells.scores, shares, pairs), grid))
@@ -126,9 +139,10 @@ def fit_to_pairs(
     check_shapes(scores=scores, positives=positives)
     if method == 'temperature':
         return _fit_temperature(scores, positives.bool(), draws, seed, debiased)
-    rows = torch.arange(len(scores), device=scores.device)[:, None].expand_as(scores)
-    common = dict(queries=rows.flatten(), draws=draws, seed=seed, debiased=debiased)
-    fit = fit_calibration(scores.flatten(), positives.flatten(), method=method, **common)
+    check_one_of(('platt', 'isotonic'), method=method)
+    x, y = check_pairs(scores.flatten(), positives.flatten())
+    rows = torch.arange(len(scores), device=x.device).repeat_interleave(scores.shape[1])
+    fit = _fit(x, y, rows, method, draws, seed, debiased)
     return dataclasses.replace(fit, candidates=scores.shape[1])
 
 
@@ -211,8 +225,8 @@ def _fit_temperature(
         raise ValueError('all scores of a query are one value: no temperature fits')
     tried = (SHARES * gap).to(x.device)
     losses = torch.stack([_own_loss(x / t.item(), own) for t in tried], dim=1)  # [Q, S]
-    random = torch.Generator().manual_seed(seed)
-    weights = torch.stack([_drawn(len(x), random) for _ in range(draws)] or [torch.ones(len(x))])
+    generator = torch.Generator().manual_seed(seed)
+    weights = torch.stack([_drawn(len(x), generator) for _ in range(draws)] or [torch.ones(len(x))])
     found = _lowest(tried, weights.to(losses) @ losses / len(losses))
     fitted = _lowest(tried, losses.mean(0, keepdim=True))
     lower, upper = (found.quantile(q, dim=0, keepdim=True).reshape(1) for q in (0.025, 0.975))
@@ -279,9 +293,9 @@ def _groups(queries: Optional[Tensor], x: Tensor) -> Tensor:
     return queries.cpu().unique(return_inverse=True)[1]
 
 
-def _drawn(count: int, random: torch.Generator) -> Tensor:
+def _drawn(count: int, generator: torch.Generator) -> Tensor:
     """Return how often each of ``count`` is drawn in a bootstrap round, float64 [count]."""
-    drawn = torch.randint(count, (count,), generator=random)
+    drawn = torch.randint(count, (count,), generator=generator)
     return torch.bincount(drawn, minlength=count).double()
 
 

@@ -112,7 +112,7 @@ class KLDistillationLoss(MatrixLoss):
         """Return the terms of the texts ``rows``, by matrix and direction."""
         return {
             name: self.sums(matrices[name], self.target(target, name), temperature)
-            for name in self.known(matrices)
+            for name in self.existing(matrices)
         }
 
     def finish(self, sums: Divergences) -> Tensor:

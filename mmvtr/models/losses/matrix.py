@@ -47,11 +47,11 @@ class MatrixLoss(nn.Module):
 
         ``target`` is one for all matrices, or a dict with one for each matrix read.
         """
-        reads = self.known(matrices)
+        reads = self.existing(matrices)
         values = [self.compute(matrices[n], self.target(target, n), temperature) for n in reads]
         return self.loss_weight * torch.stack(values).mean()
 
-    def known(self, matrices: Matrices) -> tuple[str, ...]:
+    def existing(self, matrices: Matrices) -> tuple[str, ...]:
         """Return ``reads`` if all of these matrices exist.
 
         Raises:
@@ -181,7 +181,7 @@ class ContrastiveLoss(MatrixLoss):
         """Return the sums of the texts ``rows`` that the loss needs, by matrix and direction."""
         return {
             name: self.sums(matrices[name], self.target(target, name), temperature)
-            for name in self.known(matrices)
+            for name in self.existing(matrices)
         }
 
     def finish(self, sums: dict[str, dict[str, Sums]]) -> Tensor:

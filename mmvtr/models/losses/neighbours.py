@@ -70,7 +70,7 @@ class NeighborRetrLoss(MatrixLoss):
     def parts(self, matrices: Matrices, target: Targets, temperature: Scalar) -> dict[str, Tensor]:
         """Return each part by name, 0-dim, unweighted; all NaN if an input is not finite, so that
         the retriever's error names the batch."""
-        local, whole = (matrices[name] for name in self.known(matrices))
+        local, whole = (matrices[name] for name in self.existing(matrices))
         one = self.target(target, self.reads[0])
         hubness = one.extras.get('hubness', {})
         counts = one.counts if isinstance(one.counts, Mapping) else {}

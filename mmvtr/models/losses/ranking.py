@@ -10,8 +10,8 @@ from torch import Tensor
 
 from mmvtr.functional.losses.ranking import AVERAGES, margin_ranking, several_hinges
 from mmvtr.functional.losses.ranking_terms import (
-    Choice,
     Part,
+    TermChoice,
     check_choice,
     of_parts,
     parts_of,
@@ -85,7 +85,7 @@ class RankingLoss(MatrixLoss):
         # Random negatives are drawn from the step number: the same on all processes and after
         # a resume.
         self.register_buffer('step', torch.zeros((), dtype=torch.long))
-        check_choice(Choice(pool=pool, **how), direction)
+        check_choice(TermChoice(pool=pool, **how), direction)
 
     def compute(self, scores: Tensor, target: Target, temperature: Scalar) -> Tensor:
         random = self.negatives == 'random'
@@ -197,7 +197,7 @@ class RelevantRankingLoss(MatrixLoss):
     def compute(self, scores: Tensor, target: Target, temperature: Scalar) -> Tensor:
         weights = weights_of(target, scores).masked_fill(target.positives, 0.0)
         parts = parts_of(scores, self.further(target), margin=self.margin, weights=weights)
-        choice = Choice(negatives=self.negatives, positive='hardest')
+        choice = TermChoice(negatives=self.negatives, positive='hardest')
 
         def terms(part: Part) -> tuple[Tensor, Tensor]:
             """Return the sum of the rows' terms, and the number of rows or unannotated entries."""
@@ -309,7 +309,7 @@ class AdaptiveMaxMarginLoss(MatrixLoss):
         )
         if not of_negative:
             part = part._replace(ahead=part.scores - self.margin * relevance)
-        return of_parts([part], 'both', lambda one: row_terms(one, Choice()))
+        return of_parts([part], 'both', lambda one: row_terms(one, TermChoice()))
 
 
 def weights_of(target: Target, like: Tensor) -> Tensor:

@@ -193,12 +193,12 @@ def check_columns(
         check_columns(part, similarity, losses)
     if not getattr(supervision, 'kinds', ()) or not hasattr(supervision, 'similarity'):
         return
-    levels, known = supervision.similarity.levels, getattr(similarity, 'cosines', {})
+    levels, cosines = supervision.similarity.levels, getattr(similarity, 'cosines', {})
     for name, loss in losses.items():
         if 'columns' not in (getattr(loss, 'slots', None) or ()):
             continue
         for matrix in loss.reads:
-            of = known.get(matrix)
+            of = cosines.get(matrix)
             if of is None or not set(of) <= set(levels):
                 read = f'{matrix!r} of {type(similarity).__name__}, which loss {name!r} reads,'
                 what = 'is none' if of is None else f'is one of {[*of]}'

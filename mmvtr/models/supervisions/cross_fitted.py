@@ -185,10 +185,10 @@ class Judges:
         return {}
 
     def _joined(
-        self, made: Sequence[Target], known: Target, of_texts: Tensor, of_videos: Tensor
+        self, made: Sequence[Target], annotated: Target, of_texts: Tensor, of_videos: Tensor
     ) -> Target:
         for judge, target in zip(self.each, made):
-            pairs = zip(Target._fields, target, known) if isinstance(target, Target) else ()
+            pairs = zip(Target._fields, target, annotated) if isinstance(target, Target) else ()
             changed = [name for name, mine, theirs in pairs if mine is not theirs]
             if changed != ['weights']:
                 raise ValueError(
@@ -200,7 +200,7 @@ class Judges:
             held_out = torch.where(of_texts[:, None] == 0, one, zero)
             return torch.where(of_texts[:, None] == of_videos, held_out, (zero + one) / 2)
 
-        return known._replace(weights=each_way(joined, *(target.weights for target in made)))
+        return annotated._replace(weights=each_way(joined, *(target.weights for target in made)))
 
 
 def _of(levels: Levels, k: int) -> Levels:

@@ -289,11 +289,11 @@ class EarlyTeacher(nn.Module):
             return {way: self._calibrated(one, power) for way, one in weights.items()}
         return 1 - (1 - weights).clamp(0, SUREST).pow(power)
 
-    def _weighted(self, made: Target, known: Target, power: Tensor) -> Filled:
+    def _weighted(self, made: Target, annotated: Target, power: Tensor) -> Filled:
         """Return the target with calibrated weights, and sums over its unannotated pairs."""
         if made.weights is None:
             return made, {}
-        negatives = ~known.positives
+        negatives = ~annotated.positives
         before = _counts(1 - mean_weights(made)[negatives])
         made = made._replace(weights=self._calibrated(made.weights, power))
         weights = mean_weights(made)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mmvtr.functional.losses.negative_weights import check_rule, guide_weights, hardness_weights
-from mmvtr.functional.values import check_one_of
+from mmvtr.functional.values import check_one_of, check_range
 from mmvtr.models.blocks import BlockSupervision, Pairs
 from mmvtr.models.embedders.sentence_transformer import load_embedder
 from mmvtr.models.similarities.cosine import CosineSimilarity
@@ -278,8 +278,7 @@ class HardnessSupervision(BlockSupervision):
         self, *, alpha: float = 5.0, over: Optional[str] = None, levels: Sequence[str] = ('global',)
     ) -> None:
         super().__init__()
-        if not abs(alpha) < float('inf'):
-            raise ValueError(f'alpha must be finite, not {alpha}')
+        check_range('(-inf, inf)', alpha=alpha)
         check_one_of((None, 't2v', 'v2t', 'both'), over=over)
         self.alpha = alpha
         self.over = over

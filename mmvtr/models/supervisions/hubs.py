@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmvtr.functional.losses.neighbours import centrality_weights
-from mmvtr.functional.values import at_least_float32
+from mmvtr.functional.values import at_least_float32, check_range
 from mmvtr.models.bank import MemoryBank
 from mmvtr.models.layers.pooling import unit
 from mmvtr.models.target import Filled, Target
@@ -51,8 +51,7 @@ class HubSupervision(nn.Module):
         official_mask: bool = False,
     ) -> None:
         super().__init__()
-        if not abs(scale) < float('inf'):
-            raise ValueError(f'scale must be finite, not {scale}')
+        check_range('(-inf, inf)', scale=scale)
         self.level = level
         self.scale = scale
         self.official_mask = official_mask

@@ -108,7 +108,7 @@ class Teachers(BlockSupervision):
         raise NotImplementedError(f'{type(self).__name__} must define scores()')
 
 
-class Vectors(NamedTuple):
+class VectorsById(NamedTuple):
     """Vectors of items in an npz file, as ``tools/export_teacher.py --format npz`` writes them.
 
     Attributes:
@@ -122,7 +122,7 @@ class Vectors(NamedTuple):
     values: Tensor
 
     @classmethod
-    def read(cls, path: Path) -> Vectors:
+    def read(cls, path: Path) -> VectorsById:
         """Read ``ids``, str [N], and ``vectors``, float [N, D] or [N, E, D].
 
         Raises:
@@ -179,7 +179,7 @@ class StoredTeachers(Teachers):
     Args:
         teachers: names of their vectors in both pipelines of the training set,
             ``dict(type='LoadVectors', side=..., stores={name: path})``; or ``{name: folder}`` with
-            ``text.npz`` and ``video.npz`` (:class:`Vectors`), which are read into memory.
+            ``text.npz`` and ``video.npz`` (:class:`VectorsById`), which are read into memory.
         temperatures, average: see :class:`Teachers`; vectors that were stored with ``--logits``
             need no temperatures.
 
@@ -201,17 +201,17 @@ class StoredTeachers(Teachers):
         super().__init__(len(teachers), temperatures=temperatures, average=average)
         self.teachers = tuple(teachers)
         self._folders = dict(teachers) if isinstance(teachers, Mapping) else {}
-        self._known: dict[str, dict[str, Vectors]] = {}
+        self._known: dict[str, dict[str, VectorsById]] = {}
 
-    def stored(self, side: str) -> dict[str, Vectors]:
+    def stored(self, side: str) -> dict[str, VectorsById]:
         """Return the vectors of a side by teacher; {} if the pipelines read them.
 
         Raises:
-            FileNotFoundError, ValueError: see :meth:`Vectors.read`.
+            FileNotFoundError, ValueError: see :meth:`VectorsById.read`.
         """
         if side not in self._known:
             self._known[side] = {
-                name: Vectors.read(Path(folder) / f'{side}.npz')
+                name: VectorsById.read(Path(folder) / f'{side}.npz')
                 for name, folder in self._folders.items()
             }
         return self._known[side]

@@ -7,7 +7,7 @@ from typing import Any, Literal, Optional, Sequence
 import numpy as np
 import torch
 
-from mmvtr.datasets.items import ItemKey, item_key, known_of
+from mmvtr.datasets.items import ItemKey, item_key, kept_keys
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.datasets.words.role_graphs import RoleGraph, pack_graph
 from mmvtr.registry import DATASETS
@@ -220,7 +220,7 @@ class SimulatedDataset(VideoTextDataset):
         for v, rows, extra in zip(positions, frames, extras):
             record = self.videos[v]
             item = dict(video_idx=v, video_id=record['video_id'], frames=rows, **extra)
-            item.update(known_of(record))
+            item.update(kept_keys(record))
             if self.vectors.get('video'):
                 facts = self.world.facts(np.array([record['number'] * self.world.moments]))
                 content = Basis.of(self.world.seed, VECTORS).content(facts)
@@ -270,7 +270,7 @@ class SimulatedDataset(VideoTextDataset):
             text_id=record['text_id'],
             tokens=record['ids'],
             video_idx=list(record['video_idx']),
-            **known_of(record),
+            **kept_keys(record),
         )
         if self.extra is not None:
             item['extra'] = EXTRA[self.extra](record['ids'])

@@ -7,7 +7,7 @@ from typing import NamedTuple, Optional
 import numpy as np
 import torch
 
-from mmvtr.arrays.shift import DEPTH, LEAST, MOST, Shift, figures, shift_of
+from mmvtr.arrays.shift import DEPTH, FEWEST_QUERIES, MOST, Shift, figures, shift_of
 from mmvtr.functional.similarities.distinct import distinct_rows
 from mmvtr_gallery.store.protocol import GalleryStore
 
@@ -104,7 +104,7 @@ def served_shift(store: GalleryStore, *, seed: int = 0) -> Optional[Shift]:
     there = store.count() - len(store.quarantined)
     served = sample.queries()
     served = served[distinct_rows(served)]
-    if there < DEPTH or len(served) < LEAST:
+    if there < DEPTH or len(served) < FEWEST_QUERIES:
         return None
     order = np.random.default_rng(seed).permutation(len(served))[:MOST]
     bank = store.debiaser.bank_.texts[probabilities.asked.rows].numpy()
