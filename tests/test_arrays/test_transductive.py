@@ -125,6 +125,7 @@ QUIET = {
     doors.of_vectors: 'another engine searches',
     doors.of_scores: 'numbers alone come back',
     doors.of_commands: 'options alone are read',
+    doors.of_files: 'vectors alone are written',
     doors.of_qdrant: 'as of_store',
     doors.of_moments: 'as of_store',
 }
