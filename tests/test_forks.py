@@ -24,6 +24,7 @@ FORKS = {
     'configs/_base_/schedule_clip_5e.py': DATA_WORKERS,
     'configs/_base_/schedule_planted.py': DATA_WORKERS,
     'mmvtr/datasets/planted_corpus/store.py': 'encodes with one thread',
+    'projects/lab/cost_page.py': 'the parent has only read configs',
     'projects/lab/evidence/comparison/processes.py': DATA_WORKERS,
     'projects/lab/evidence/real/run.py': 'features',
     'tests/serve_tools.py': 'the parent has only imported',

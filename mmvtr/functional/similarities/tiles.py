@@ -327,7 +327,15 @@ class Gaps(NamedTuple):
 
 
 def side_by_side(left: Tiles, right: Tiles, name: str) -> Tiles:
-    """Return tiles [Q, N + M] of [Q, N] and [Q, M]."""
+    """Return tiles [Q, N + M] of [Q, N] and [Q, M].
+
+    Example:
+        ::
+
+            >>> both = side_by_side(as_tiles(torch.ones(1, 2)), as_tiles(torch.zeros(1, 1)), 'both')
+            >>> [tile.tolist() for _, tile in both.parts()]
+            [[[1.0, 1.0, 0.0]]]
+    """
     size = left.shape[1]
 
     def columns(part: slice) -> Tensor:

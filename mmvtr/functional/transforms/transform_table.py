@@ -65,7 +65,14 @@ MODEL = 'model'
 
 
 def units() -> dict[str, str]:
-    """Return the meaning of each option's numbers, of all transforms that have it."""
+    """Return the meaning of each option's numbers, of all transforms that have it.
+
+    Example:
+        ::
+
+            >>> units()['bank_marginals']
+            'weights of bank queries that sum to one; None: all alike'
+    """
     meanings: dict[str, list[str]] = {}
     for kind in TRANSFORMS.values():
         for x in kind.described:

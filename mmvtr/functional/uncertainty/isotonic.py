@@ -114,5 +114,12 @@ def _pooled_one_by_one(mass: Tensor, total: Tensor) -> Tensor:
 
 
 def bin_sums(x: Tensor, place: Tensor, count: int) -> Tensor:
-    """Return the sums [count] of the values x [M] at each place, int64 [M]."""
+    """Return the sums [count] of the values x [M] at each place, int64 [M].
+
+    Example:
+        ::
+
+            >>> bin_sums(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0, 1, 0]), 2)
+            tensor([5., 2.])
+    """
     return torch.zeros(count, dtype=x.dtype, device=x.device).index_add_(0, place, x)
