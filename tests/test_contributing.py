@@ -30,6 +30,26 @@ class MeanScoreLoss(MatrixLoss):
 '''
 #: Of the page docs/ncl.md, as the test of a new transform says it.
 ROW = '| `mean_scaling` | a test | items near to all fall | bank | yes |\n'
+#: What the front door and the page of equations have of each function.
+SAID = 'mean bank score, raised to a power.'
+EXAMPLE = """
+
+    Example:
+        ::
+
+            >>> bank = torch.tensor([[0.9, 0.1], [0.7, 0.1]])
+            >>> mean_scaling(torch.ones(1, 2), bank, neighbours=1, alpha=0.0).shape
+            torch.Size([1, 2])
+    """
+EQUATION = """### mean_scaling
+
+A test. {py:func}`mmvtr.functional.mean_scaling`
+
+$$
+s - \\\\alpha r
+$$
+
+"""
 #: What a test does that reads what it does not name: files of the project, registered parts.
 WALKS = r'(ROOT|PACKAGE|parents\[\d\]|ALL|CONFIGS)[^\n]*glob\(|module_dict'
 
@@ -65,7 +85,9 @@ def copy(tmp_path_factory):
         r'\nfrom mmvtr.models.losses.mean_score import MeanScoreLoss\nfrom mmvtr.models.losses',
     )
     transforms = 'mmvtr/functional/transforms/score_transforms.py'
-    change(transforms, r'\Z', CLASS)
+    change(transforms, r'\Z', CLASS.partition('\n\n__all__')[0].replace(SAID, SAID + EXAMPLE))
+    change(transforms, r"(?=    'nnn',\n)", "    'mean_scaling',\n")
+    change('docs/equations.md', r'(?=### nnn\n)', EQUATION)
     change('docs/ncl.md', r'(?=\| `csls`)', ROW)
     (folder / 'mmvtr/ideas').mkdir()
     (folder / 'mmvtr/ideas/__init__.py').write_text('"""Ideas."""\n')
