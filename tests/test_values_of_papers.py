@@ -246,7 +246,7 @@ def test_the_papers_parts(name, folder, sizes, shared):
 def test_a_start_from_the_full_model_is_that_of_its_config():
     cfg, full = load('causal_hgr_epic_finetuned'), load('hgr_epic')
     (hook,) = cfg.custom_hooks
-    assert hook.start == f'{full.work_dir}/epoch_{full.train_cfg.max_epochs}.pth'
+    assert hook.init_from == f'{full.work_dir}/epoch_{full.train_cfg.max_epochs}.pth'
     assert cfg.model.member == full.model
 
 

@@ -143,7 +143,7 @@ def _members(path: Path, folder: Path) -> None:
     runner.model = BackdoorRetriever.__new__(BackdoorRetriever)
     nn.Module.__init__(runner.model)
     runner.model.members = nn.ModuleList([toy.ToyRetriever()])
-    MembersHook(start=str(path)).before_train(runner)
+    MembersHook(init_from=str(path)).before_train(runner)
 
 
 def _store(path: Path, folder: Path) -> None:

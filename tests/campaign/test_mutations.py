@@ -69,7 +69,7 @@ def sloppy() -> Layout:
 
 
 def test_a_sloppy_reader_is_caught(tmp_path):
-    trials = run(120, 0, tmp_path, {'sloppy': sloppy()})
+    trials = run(400, 0, tmp_path, {'sloppy': sloppy()})
     verdicts = count(trials)['sloppy']
     assert min(verdicts[bad] for bad in ('raw', 'silent', 'nameless')) > 3, verdicts
 
@@ -81,8 +81,8 @@ def test_a_sloppy_reader_is_caught(tmp_path):
         (dict(id='../x'), 'silent', "video id '../x'"),
         (dict(id='a\u200b'), 'silent', 'video id'),
         (dict(start=-1), 'silent', 'start -1'),
-        (dict(start=True), 'silent', 'start True'),
-        (dict(start=float('nan')), 'silent', 'start nan'),
+        (dict(start=True), 'nameless', 'found True'),
+        (dict(start=float('nan')), 'nameless', 'found nan'),
         (dict(text='a dog runs'), 'right', '2 items'),
     ],
 )

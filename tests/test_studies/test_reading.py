@@ -110,7 +110,7 @@ def test_what_is_refused(study, old, new, message):
 
 
 def test_no_such_study():
-    with pytest.raises(ValueError, match="no study 'none'; there are arl_tab5"):
+    with pytest.raises(ValueError, match="no study 'none'; there are arl_tab1, "):
         read_study('none')
 
 

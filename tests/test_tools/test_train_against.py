@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from ast import literal_eval
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -117,7 +118,7 @@ def test_a_config_with_a_fault_trains_no_baseline(tmp_path):
     ],
 )
 def test_a_baseline_has_the_options_that_its_config_has(options, both):
-    given = dict(word.split('=') for word in options)
+    given = {key: literal_eval(value) for key, value in (word.split('=') for word in options)}
     file = str(ROOT / 'configs/c2v_planted.py')
     shared, alone = against.divided(given, lambda some: load_config(file, some))
     assert [*shared] == both and {**shared, **alone} == given

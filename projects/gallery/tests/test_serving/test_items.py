@@ -228,13 +228,15 @@ def test_undo(client, place):
     client.change('/delete', ids=['c', 'd'])
     assert ids(client) == list('abefg')
     status, _, said = client.change('/undo')
-    assert (status, said) == (200, dict(kind='delete', changed=2, items=7, moved=None))
+    told = dict(kind='delete', changed=2, undone=False, items=7, moved=None)
+    assert (status, said) == (200, told)
     assert ids(client) == before == sorted(item.id for item in open_store(place).get(before))
     assert client.change('/undo')[2]['kind'] == 'add'  # which did the deletion anew
     assert ids(client) == list('abefg')
     client.change('/undo')
     client.change('/add', items=[dict(id='z', vector=[0.6, 0.8])])
-    assert client.change('/undo')[2] == dict(kind='add', changed=1, items=7, moved=None)
+    told = dict(kind='add', changed=1, undone=False, items=7, moved=None)
+    assert client.change('/undo')[2] == told
     assert client.change('/undo', kind='refit')[2]['kind'] == 'refit'
     assert client('GET', '/health')[2]['transform'] is None
     status, said = client.error('POST', '/undo', dict(kind='delete'), **AUTHORISED)
