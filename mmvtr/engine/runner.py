@@ -139,8 +139,9 @@ class ToolRunner(Runner):
             return optim_wrapper
         model = bare(self.model)
         models = [module for module in model.modules() if isinstance(module, BaseModel)]
-        # arguments of a model are parts that a config may leave out
-        parts = {name for one in models for name in inspect.signature(type(one)).parameters}
+        # arguments that have a default are parts that a config may leave out
+        arguments = [x for one in models for x in inspect.signature(type(one)).parameters.values()]
+        parts = {x.name for x in arguments if x.default is not x.empty}
         names = [name for name, _ in model.named_parameters()]
         check_custom_keys(optim_wrapper.get('paramwise_cfg'), names, parts)
         with file_only(self.logger):

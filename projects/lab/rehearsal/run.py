@@ -17,6 +17,7 @@ from mmengine.registry import init_default_scope
 from mmengine.runner import Runner
 
 from mmvtr.engine.hooks.query_queue import QueryQueueHook
+from mmvtr.engine.loops.optim import check_custom_keys
 from mmvtr.models.momentum import MomentumRetriever
 from mmvtr.registry import bare_name
 from mmvtr.utils import load_config
@@ -100,6 +101,8 @@ def rehearse(
     made.experiment_name = f'rehearsal{time.time_ns()}'
     try:
         runner = Runner.from_cfg(made)
+        names = [name for name, _ in runner.model.named_parameters()]
+        check_custom_keys(made.optim_wrapper.get('paramwise_cfg'), names)
         runner.register_hook(hook, 'LOWEST')
         try:
             runner.train()

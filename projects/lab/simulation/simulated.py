@@ -227,9 +227,9 @@ def _quiet(cfg: Config, notes: list[str]) -> None:
     cfg.default_hooks = {**default_hooks(cfg.get('default_hooks')), 'checkpoint': None}
     cfg.load_from, cfg.resume = None, False
     for hook in cfg.get('custom_hooks') or []:
-        if bare_name(hook) == 'MembersHook' and hook.get('start') is not None:
-            notes.append(f'members that start untrained in place of {hook.start}')
-            hook.start = None
+        if bare_name(hook) == 'MembersHook' and hook.get('init_from') is not None:
+            notes.append(f'members that start untrained in place of {hook.init_from}')
+            hook.init_from = None
     cfg.custom_imports = dict(
         imports=[*(cfg.get('custom_imports') or {}).get('imports', []), 'rehearsal'],
         allow_failed_imports=False,

@@ -134,7 +134,9 @@ def test_what_counts_items_of_a_batch_shrinks_with_it():
 def test_members_that_start_from_a_checkpoint_start_untrained():
     made, notes = simulate(config('causal_hgr_epic_finetuned'), TINY)
     assert 'members that start untrained in place of work_dirs/hgr_epic/epoch_100.pth' in notes
-    assert [hook.start for hook in made.custom_hooks if bare_name(hook) == 'MembersHook'] == [None]
+    assert [hook.init_from for hook in made.custom_hooks if bare_name(hook) == 'MembersHook'] == [
+        None
+    ]
 
 
 def test_a_table_of_ones_own_is_as_large_as_it_is(tmp_path):
