@@ -197,7 +197,9 @@ def check_read(command: Command, tools: dict[str, Any]) -> None:
     elif command.tool == 'figures.py':
         assert set(args.figure or ()) <= FIGURES.keys(), command.line
     elif command.tool in ('train.py', 'dist_train.sh', 'test.py'):
-        config, *_ = command.configs  # the others are baselines
+        config, *others = command.configs
+        baseline = getattr(args, 'against', None)
+        assert others == ([Path(baseline).stem] if baseline else []), command.line
         cfg = copy.deepcopy(whole(config, tuple(args.cfg_options.items())))
         if command.tool == 'dist_train.sh':
             share = batch_per_process(cfg, int(command.words[3]))

@@ -14,7 +14,6 @@ from typing import Any, Iterable, Optional, Sequence, Union
 import torch
 from mmengine.dist import is_main_process
 from mmengine.logging import MMLogger
-from mmengine.model import BaseModel
 from mmengine.optim import OptimWrapper
 from mmengine.runner import LogProcessor, Runner
 from mmengine.runner.checkpoint import CheckpointLoader
@@ -137,13 +136,7 @@ class ToolRunner(Runner):
         """Build mmengine's optimizer wrapper; details of each parameter go to the log file."""
         if isinstance(optim_wrapper, OptimWrapper):
             return optim_wrapper
-        model = bare(self.model)
-        models = [module for module in model.modules() if isinstance(module, BaseModel)]
-        # arguments that have a default are parts that a config may leave out
-        arguments = [x for one in models for x in inspect.signature(type(one)).parameters.values()]
-        parts = {x.name for x in arguments if x.default is not x.empty}
-        names = [name for name, _ in model.named_parameters()]
-        check_custom_keys(optim_wrapper.get('paramwise_cfg'), names, parts)
+        check_custom_keys(optim_wrapper.get('paramwise_cfg'), bare(self.model))
         with file_only(self.logger):
             built = super().build_optim_wrapper(optim_wrapper)
         for wrapper in wrappers_of(built):

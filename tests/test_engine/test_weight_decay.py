@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from mmengine.model import BaseModel
 from mmengine.optim import OptimWrapper, build_optim_wrapper
 from torch import nn
 
@@ -138,12 +139,27 @@ def test_a_wrapped_model_is_unwrapped():
 
 def test_a_key_that_fits_nothing_is_an_error():
     keys = {'encoder.frames': dict(lr_mult=0.1), 'old': dict(lr_mult=0.1)}
-    names = [name for name, _ in Model().named_parameters()]
     with pytest.raises(ValueError, match=r"no parameter of the model has 'encoder.frames'"):
-        check_custom_keys(dict(custom_keys=keys), names)
-    check_custom_keys(dict(custom_keys=keys), names, optional=['encoder'])
+        check_custom_keys(dict(custom_keys=keys), Model())
     frozen = {'frozen': dict(lr_mult=0.1)}  # what is frozen is still there
-    check_custom_keys(dict(custom_keys=frozen), names)
+    check_custom_keys(dict(custom_keys=frozen), Model())
+
+
+def test_a_key_of_a_part_that_may_be_left_out_is_none():
+    """The retriever needs an encoder; heads and a supervision it may lack."""
+
+    class Retriever(BaseModel):
+        def __init__(self, *, encoder, heads=None):
+            super().__init__()
+            self.encoder = encoder
+
+        def forward(self, inputs):
+            return inputs
+
+    model = Retriever(encoder=Model())
+    check_custom_keys(dict(custom_keys={'encoder.old': {}, 'heads.text': {}}), model)
+    with pytest.raises(ValueError, match=r"no parameter of the model has 'encoder.tower'"):
+        check_custom_keys(dict(custom_keys={'encoder.tower': {}}), model)
 
 
 @pytest.mark.parametrize(

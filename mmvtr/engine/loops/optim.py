@@ -10,6 +10,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Optional
 
 import torch
 from mmengine.device import get_device
+from mmengine.model import BaseModel
 from mmengine.optim import DefaultOptimWrapperConstructor, OptimWrapper
 from mmengine.optim.scheduler.lr_scheduler import LRSchedulerMixin
 from mmengine.optim.scheduler.param_scheduler import _ParamScheduler
@@ -284,20 +285,23 @@ def decays(name: str, parameter: nn.Parameter) -> bool:
     return parameter.ndim >= 2 and NO_DECAY.isdisjoint(name.split('.'))
 
 
-def check_custom_keys(
-    paramwise_cfg: Optional[Mapping[str, Any]], names: Iterable[str], optional: Iterable[str] = ()
-) -> None:
+def check_custom_keys(paramwise_cfg: Optional[Mapping[str, Any]], model: nn.Module) -> None:
     """Raise ValueError for a key of ``custom_keys`` that matches no parameter.
+
+    Accepted are keys of parts that a config may leave out: arguments that have a default, of the
+    model or of one in it.
 
     Args:
         paramwise_cfg: of an optimizer wrapper, or None.
-        names: names of the model's parameters.
-        optional: parts that a model may lack, for which keys are accepted.
+        model: whose parameters are optimized.
 
     Raises:
         ValueError: names the key, and how names begin.
     """
-    names, optional = list(names), {*optional}
+    names = [name for name, _ in model.named_parameters()]
+    kinds = {type(module) for module in model.modules() if isinstance(module, BaseModel)}
+    arguments = [x for kind in kinds for x in inspect.signature(kind).parameters.values()]
+    optional = {x.name for x in arguments if x.default is not x.empty}
     for key in (paramwise_cfg or {}).get('custom_keys') or ():
         if not any(key in name for name in names) and key.partition('.')[0] not in optional:
             tops = sorted({'.'.join(name.split('.')[:2]) for name in names})

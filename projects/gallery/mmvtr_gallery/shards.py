@@ -1,4 +1,4 @@
-"""Biases of a gallery that no machine holds: fitted file by file, here or on a Ray cluster.
+"""Biases of a gallery larger than one machine: fitted file by file, here or on a Ray cluster.
 
 A task reads one file.  Between files go numbers of bank texts only: of a score gap two each, of a
 round of Sinkhorn one each.  Sums of exponentials and highest scores are merged exactly, so the

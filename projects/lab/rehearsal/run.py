@@ -101,8 +101,7 @@ def rehearse(
     made.experiment_name = f'rehearsal{time.time_ns()}'
     try:
         runner = Runner.from_cfg(made)
-        names = [name for name, _ in runner.model.named_parameters()]
-        check_custom_keys(made.optim_wrapper.get('paramwise_cfg'), names)
+        check_custom_keys(made.optim_wrapper.get('paramwise_cfg'), runner.model)
         runner.register_hook(hook, 'LOWEST')
         try:
             runner.train()
