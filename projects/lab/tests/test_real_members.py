@@ -26,7 +26,6 @@ def parts(monkeypatch):
 
     monkeypatch.setattr(run, 'fit', fit)
     monkeypatch.setattr(members, 'dataset', lambda *given: None)
-    monkeypatch.setattr(members, 'model_of', lambda *given: None)
     monkeypatch.setattr(members, 'MODELS', SimpleNamespace(build=lambda config: nn.Linear(2, 2)))
     yield members, run, trained
     for name in [x for x, one in sys.modules.items() if HERE in Path(_file(one)).parents]:
@@ -47,7 +46,7 @@ def test_members_are_of_the_data_and_the_epochs(parts, tmp_path, monkeypatch):
         place = SimpleNamespace(
             name='mine', text='words', about=dict(vocabulary=3, width=2), schedule=schedule
         )
-        place.folder = tmp_path / folder
+        place.folder, place.config = tmp_path / folder, lambda method: None
         before = len(trained)
         members.member(place, 1e-3, 20)
         return len(trained) > before

@@ -19,7 +19,7 @@ import reading
 import run
 import torch
 from members import STUDENT, logits_of, seeds_of, taught
-from methods import METHODS, Method, model_of
+from methods import METHODS, Method
 from results import RESULTS, read_rows
 from sets import SETS, in_a_sentence, prepare
 from torch import Tensor
@@ -73,9 +73,7 @@ class Variant(NamedTuple):
     teach: Callable[..., KeptTable] = taught
 
 
-def crossed(
-    place: run.Place, data: KeptTable, rate: float, seeds: Sequence[int], of: Any = model_of
-) -> KeptTable:
+def crossed(place: run.Place, data: KeptTable, rate: float, seeds: Sequence[int]) -> KeptTable:
     """Members that have not seen a third of the videos each.
 
     The logit of a pair is the mean of two: of the member that has not seen the text's third, and of
@@ -89,7 +87,7 @@ def crossed(
     for k, seed in enumerate(seeds):
         some = copy.copy(data)
         some.videos_with_text = [v for v in data.videos_with_text if of_video[v] != k]
-        config = of(METHODS['infonce'], place.about, place.text)
+        config = place.config(METHODS['infonce'])
         trained = run.fit(place, 'infonce', config, some, rate, seed)
         trained.model.load_state_dict(trained.best)
         texts, videos = logits_of(trained.model, everything)
@@ -99,11 +97,9 @@ def crossed(
     return data.with_vectors(joined=tuple(torch.cat(side, 1) for side in zip(*parts)))
 
 
-def debiased(
-    place: run.Place, data: KeptTable, rate: float, seeds: Sequence[int], of: Any = model_of
-) -> KeptTable:
+def debiased(place: run.Place, data: KeptTable, rate: float, seeds: Sequence[int]) -> KeptTable:
     """The members' mean logits with biases that make the whole training set's matrix balanced."""
-    known = taught(place, data, rate, seeds, of).everything()['data_samples']
+    known = taught(place, data, rate, seeds).everything()['data_samples']
     sides = [torch.cat([*known[f'{side}_vectors'].values()], 2)[:, 0] for side in ('text', 'video')]
     texts, videos = sides[0] / len(seeds), sides[1]
     of_texts, of_videos = balanced(texts @ videos.t())
@@ -149,7 +145,7 @@ def on_val(place: run.Place, name: str, seed: int) -> dict[str, Any]:
     method, teach = VARIANTS[name]
     data = reading.dataset(place.folder, 'train', place.text)
     data = teach(place, data, RATE, seeds_of(method.taught, seed))
-    config = model_of(method, place.about, place.text)
+    config = place.config(method)
     found = run.fit(place, name, config, data, RATE, seed + STUDENT)
     found.model.load_state_dict(found.best)
     evaluator = run.Evaluator(place, method)

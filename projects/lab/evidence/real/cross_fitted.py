@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import torch
-from methods import METHODS, model_of
+from methods import METHODS
 from towers import permuted
 
 from mmvtr.models import CrossFittedTeachers
@@ -38,7 +38,7 @@ def halves(place: Any, data: Any, rate: float, seed: int) -> list[str]:
     for half in (0, 1):
         some = copy.copy(data)
         some.videos_with_text = [v for v in data.videos_with_text if data.videos[v]['half'] == half]
-        trained = fit(place, 'dvtr', model_of(method, place.about, place.text), some, rate, seed)
+        trained = fit(place, 'dvtr', place.config(method), some, rate, seed)
         paths.append(folder / f'{place.name}_{place.text}_{seed}_{half}.pth')
         torch.save(dict(state_dict=trained.best), paths[-1])
     return [str(path) for path in paths]

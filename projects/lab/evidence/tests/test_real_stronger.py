@@ -37,10 +37,10 @@ def strong(scripts, folder, monkeypatch):
 
 def test_the_stronger_set_is_made_trained_and_tested(scripts, strong, monkeypatch):
     run, stronger = scripts['run'], scripts['stronger']
-    place = run.Place('S', strong, 'both')
+    schedule = scripts['training'].Schedule(30, batch=18, looks=2)
+    place = stronger.strong_place(strong, schedule)
     assert place.about['width'] == 24  # features and names, no PCA
-    place.schedule = scripts['training'].Schedule(30, batch=18, looks=2)
-    row = run.one(place, 'infonce', 0, 1e-3, stronger.strong_model)
+    row = run.one(place, 'infonce', 0, 1e-3)
     assert row['last']['t2v_R5'] > 100 * 5 / 9 + 20  # chance: 5 of 9 items
     (run.RESULTS / 'stronger').mkdir(parents=True)
     stronger.keep_ranks('infonce', place)
