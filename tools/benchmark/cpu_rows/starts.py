@@ -23,9 +23,9 @@ CODE = {
     "runpy.run_module('mmvtr', run_name='__main__')",
     'mmvtr.retrieve': 'import numpy as np, mmvtr; '
     "mmvtr.retrieve(np.eye(3, dtype='f'), np.eye(3, dtype='f'), k=1)",
-    'what a search imports': 'import mmvtr.apis.inferencer',
-    'what a training imports': 'import mmvtr.datasets, mmvtr.engine, mmvtr.models',
 }
+#: What a loop of one's own over mmengine's runner and open_clip's model would import.
+NEEDED = 'import torch, mmengine.runner, open_clip'
 #: A training that ends where its first step would begin.
 FIRST_STEP = """
 import os, runpy, sys
@@ -45,9 +45,11 @@ def starts(quick: bool, repeats: int) -> list[Row]:
     rows = [_row(name, ['-c', code], 'import torch', repeats) for name, code in works.items()]
     if quick:
         return rows
+    code = 'import mmvtr.datasets, mmvtr.engine, mmvtr.models'
+    rows.append(_row('all components', ['-c', code], 'import torch, mmengine.runner', repeats))
     with tempfile.TemporaryDirectory() as folder:
         for name, argv in _commands(Path(folder)).items():
-            rows.append(_row(name, argv, 'import torch, open_clip', repeats, folder))
+            rows.append(_row(name, argv, NEEDED, repeats, folder))
     return rows
 
 
