@@ -38,6 +38,9 @@ NAMES = dict(
     short_first='fewest words first',
     long_first='most words first',
 )
+#: Sets with tables, and those in the short one by their words.
+SETS = ('F', 'J', 'M', 'S', 'T')
+NAMED = dict(F='Flickr8k', J='judged images', M='MSR-VTT frames', S='the same, stronger model')
 DRAWN = dict(best_score='#9e9e9e', softmax='#7fa7d6', calibrated='#2c5aa0', ensemble='#1b7837')
 
 
@@ -102,14 +105,14 @@ def table(rows: Sequence[Result], name: str, side: str) -> str:
 
 
 def short(rows: Sequence[Result]) -> str:
-    """InfoNCE's orders on F and J, for a user."""
+    """InfoNCE's orders by set, for a user."""
     places = [
         (name, side)
-        for name in ('F', 'J')
+        for name in NAMED
         for side in ('t2v', 'v2t')
         if chosen(rows, set=name, method='infonce')
     ]
-    heads = ' | '.join(f'{name}, {side}' for name, side in places)
+    heads = ' | '.join(f'{NAMED[name]}, {side}' for name, side in places)
     lines = [f'| the surest by | {heads} |', '|---' * (1 + len(places)) + '|']
     for order in ('best_score', 'margin', 'softmax', 'calibrated', 'probvlm_query', 'ensemble'):
         cells = []
@@ -145,8 +148,7 @@ def draw(rows: Sequence[Result]) -> None:
 
 def write_page() -> None:
     rows = read_rows(RESULTS / 'orders')
-    names = ('F', 'J', 'T')
-    found = {f'{name}-{side}': table(rows, name, side) for name in names for side in ('t2v', 'v2t')}
+    found = {f'{name}-{side}': table(rows, name, side) for name in SETS for side in ('t2v', 'v2t')}
     if chosen(rows, set='F', method='infonce'):
         found['F-people'] = table(rows, 'F', 'people')
         draw(rows)
