@@ -15,6 +15,7 @@ model = dict(
             for name in before
         ],
         temperatures='own',
+        encode_once=True,
     ),
     losses=dict(
         distillation=dict(

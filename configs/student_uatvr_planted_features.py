@@ -14,6 +14,7 @@ model = dict(
             for name in before
         ],
         temperatures='own',
+        encode_once=True,
     ),
     losses=dict(distillation=dict(type='KLDistillationLoss', temperature=4.0, loss_weight=4.0)),
 )

@@ -83,6 +83,12 @@ def with_tokens(embedding: Embedding, level: str, side: str) -> Embedding:
     return embedding
 
 
+def of_side(inputs: dict[str, Tensor], side: str) -> dict[str, Tensor]:
+    """Return the ``inputs`` of the texts (``'text'``), or of the videos (``'video'``)."""
+    keys = (side, 'frame_mask' if side == 'video' else 'text_mask')
+    return {k: x for k, x in inputs.items() if k in keys or k.startswith(f'{side}_')}
+
+
 def cat_levels(parts: Sequence[Levels]) -> Levels:
     """Concatenate the items of several batches, level by level.
 

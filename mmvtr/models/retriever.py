@@ -24,7 +24,7 @@ from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.models.supervisions.columns import check_columns
 from mmvtr.models.target import LocalBatch, Matrices, Target, Targets, check_read, check_readable
 from mmvtr.registry import MODELS, build
-from mmvtr.structures import Levels, drop_tokens
+from mmvtr.structures import Levels, drop_tokens, of_side
 
 #: Number of scores of a joint batch above which the log warns about the whole matrix: 1 GiB.
 LARGE = 2**28
@@ -396,12 +396,6 @@ def text_levels(encoder: nn.Module, inputs: dict[str, Tensor]) -> Levels:
             levels = drop_tokens(levels)
         return levels
     return encoder.encode_text(inputs['text'], inputs['text_mask'], **extras(inputs, 'text'))
-
-
-def of_side(inputs: dict[str, Tensor], side: str) -> dict[str, Tensor]:
-    """Return the ``inputs`` of the texts (``'text'``), or of the videos (``'video'``)."""
-    keys = (side, 'frame_mask' if side == 'video' else 'text_mask')
-    return {k: x for k, x in inputs.items() if k in keys or k.startswith(f'{side}_')}
 
 
 def extras(inputs: dict[str, Tensor], side: str) -> dict[str, Tensor]:

@@ -25,7 +25,7 @@ from mmvtr.models.target import Filled, Target, known_of
 from mmvtr.registry import MODELS, forget_pretrained
 from mmvtr.storage.arrays import read_arrays
 from mmvtr.storage.weights import check_weights, read_checkpoint
-from mmvtr.structures import Levels, drop_tokens, take, under
+from mmvtr.structures import Levels, cat_levels, drop_tokens, of_side, take, under
 
 #: What the mean over teachers is taken of.
 AVERAGES = ('scores', 'softmaxes')
@@ -265,11 +265,14 @@ class FrozenTeachers(Teachers):
             ``checkpoint``, or a built retriever.
         temperatures: see :class:`Teachers`, or ``'own'``: the temperature of each member.
         average: see :class:`Teachers`.
+        encode_once: encode each text and video in the first epoch alone, and keep the levels by id
+            in this process' memory (those of the tokens, too, where members compare tokens): for a
+            pipeline that gives an item the same input in each epoch.
 
     Raises:
         ValueError: no members, a member with other keys, or one with a shortlist, which does not
             score all pairs; at the beginning of a training: a member with another normalisation of
-            frames.
+            frames; in the second epoch, with ``encode_once``: an item's input has changed.
         FileNotFoundError, RuntimeError: at the beginning of a training: a config or a checkpoint
             that is missing, damaged, or of another model.
     """
@@ -283,6 +286,7 @@ class FrozenTeachers(Teachers):
         members: Sequence[Union[dict, nn.Module]],
         temperatures: Union[Sequence[float], str, None] = None,
         average: str = 'scores',
+        encode_once: bool = False,
     ) -> None:
         if not members:
             raise ValueError('FrozenTeachers needs members')
@@ -300,6 +304,7 @@ class FrozenTeachers(Teachers):
         # In a list they are not submodules, and so are neither trained nor saved.
         self._members: Optional[list[nn.Module]] = None
         self._student: list[nn.Module] = []
+        self._kept = {side: Kept(side) for side in ('text', 'video')} if encode_once else {}
 
     def sees(self, preprocessor: nn.Module) -> None:
         """Store the data preprocessor of the student, whose frames the teachers get."""
@@ -331,15 +336,25 @@ class FrozenTeachers(Teachers):
         self, inputs: dict[str, Tensor], data_samples: dict, device: torch.device
     ) -> tuple[Levels, Levels]:
         """Return the teachers' levels of this process' items, ``'teacher<k>.<level>'``."""
-        texts, videos = {}, {}
-        for k, member in enumerate(self.members):
+        for member in self.members:
             member.to(device)
-            for levels, encode in ((texts, member.encode_text), (videos, member.encode_video)):
-                found = encode(inputs)
-                found = {name: found[name] for name in member.similarity.levels}
-                found = drop_tokens(found, keep=token_levels(member.similarity))
-                levels.update({f'{_prefix(k)}{name}': one for name, one in found.items()})
-        return texts, videos
+        both = []
+        for side in ('text', 'video'):
+            own, kept = of_side(inputs, side), self._kept.get(side)
+            if kept is None:
+                both.append(self._encode(side, own))
+            else:
+                both.append(kept.of(data_samples[f'{side}_ids'], own, self._encode))
+        return tuple(both)
+
+    def _encode(self, side: str, inputs: dict[str, Tensor]) -> Levels:
+        levels = {}
+        for k, member in enumerate(self.members):
+            found = (member.encode_text if side == 'text' else member.encode_video)(inputs)
+            found = {name: found[name] for name in member.similarity.levels}
+            found = drop_tokens(found, keep=token_levels(member.similarity))
+            levels.update({f'{_prefix(k)}{name}': one for name, one in found.items()})
+        return levels
 
     def scores(self, texts: Levels, videos: Levels) -> list[Tensor]:
         each = []
@@ -348,6 +363,57 @@ class FrozenTeachers(Teachers):
             scores = member.similarity(*sides)['scores']
             each.append(scores / member.temperature() if self.own_temperatures else scores)
         return each
+
+
+class Kept:
+    """Levels of a side's items by id, each encoded when it is first seen.
+
+    Args:
+        side: ``'text'`` or ``'video'``.
+    """
+
+    #: Least cosine of what a batch of known items gives with what is kept (half precision: .9999).
+    LEAST = 0.99
+
+    def __init__(self, side: str) -> None:
+        self.side, self.levels, self.checked = side, {}, False
+
+    def of(
+        self,
+        ids: Sequence[str],
+        inputs: dict[str, Tensor],
+        encode: Callable[[str, dict[str, Tensor]], Levels],
+    ) -> Levels:
+        """Return the levels of a batch.  The first batch of known items alone is encoded again.
+
+        Raises:
+            ValueError: that batch's inputs are not those of before.
+        """
+        new = [row for row, name in enumerate(ids) if name not in self.levels]
+        if new:
+            found = encode(self.side, {key: x[new] for key, x in inputs.items()})
+            for row, at in enumerate(new):
+                one = take(found, slice(row, row + 1))
+                self.levels[ids[at]] = {name: level.map(Tensor.cpu) for name, level in one.items()}
+        if not ids:
+            return encode(self.side, inputs)
+        device = next(iter(inputs.values())).device
+        kept = cat_levels([self.levels[name] for name in ids])
+        kept = {name: level.map(lambda x: x.to(device)) for name, level in kept.items()}
+        if not new and not self.checked:
+            self._check(ids, kept, encode(self.side, inputs))
+        return kept
+
+    def _check(self, ids: Sequence[str], kept: Levels, again: Levels) -> None:
+        self.checked = True
+        for name, level in again.items():
+            alike = torch.cosine_similarity(kept[name].mean.flatten(1), level.mean.flatten(1))
+            if alike.min() < self.LEAST:
+                raise ValueError(
+                    f'encode_once: the {self.side} {str(ids[int(alike.argmin())])[:80]!r} has '
+                    'another input than before (random frames, words or crops): set '
+                    'encode_once=False, or remove what is random from the pipeline of the training'
+                )
 
 
 def check_frames(k: int, member: nn.Module, student: nn.Module) -> None:

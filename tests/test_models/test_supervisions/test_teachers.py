@@ -23,7 +23,7 @@ from mmvtr.models.target import Annotation, Target
 from mmvtr.models.temperature import Temperature
 from mmvtr.registry import MODELS
 from mmvtr.storage.arrays import write_arrays
-from mmvtr.structures import Embedding
+from mmvtr.structures import Embedding, of_side
 
 T, V = 7, 5
 OWNERS = [0, 0, 1, 2, 3, 4, 4]
@@ -335,6 +335,51 @@ def test_frozen_teachers_stay_out_of_the_model():
         same([member.state_dict()], [state])
     assert model.float().supervision.members[0].encoder.video.weight.dtype == torch.float32
     assert copy.deepcopy(model).supervision.members[0] is not members[0]
+
+
+def test_teachers_that_encode_an_item_once():
+    """Levels are those of each batch, of items in any order, and only new ones are encoded."""
+    members = [make_model(seed=5, dropout=0.9), make_model(seed=6)]
+    each = FrozenTeachers(members=members)
+    once = FrozenTeachers(members=members, encode_once=True)
+    encoded = []
+
+    def counted(levels):
+        def encode(side, inputs):
+            encoded.append((side, len(inputs[side])))
+            return levels(side, inputs)
+
+        return encode
+
+    expected = each._encode
+    once._encode = counted(once._encode)
+    for videos, texts, rows in (
+        (slice(0, 2), slice(0, 3), [('text', 3), ('video', 2)]),
+        (slice(1, V), slice(0, T), [('text', T - 3), ('video', V - 2)]),
+        (slice(0, V), slice(0, T), [('text', T), ('video', V)]),  # all are known: looked at once
+        (slice(0, V), slice(1, T), []),
+    ):
+        inputs, samples = make_batch(videos, texts)
+        found = once.own_levels(inputs, samples, torch.device('cpu'))
+        assert encoded == rows
+        encoded.clear()
+        for side, levels in zip(('text', 'video'), found):
+            for name, level in expected(side, of_side(inputs, side)).items():
+                assert torch.equal(levels[name].mean, level.mean)
+    student = make_model(FrozenTeachers(members=members, encode_once=True))
+    for _ in range(3):
+        student.zero_grad()
+        found = run(student, make_batch())
+    same(found, run(make_model(two_teachers()), make_batch()))
+
+
+def test_an_input_that_changes_is_not_encoded_once():
+    once = FrozenTeachers(members=[make_model(seed=5)], encode_once=True)
+    inputs, samples = make_batch()
+    once.own_levels(inputs, samples, torch.device('cpu'))
+    inputs['text'][1] = torch.randn(3, 4, dtype=torch.float64)
+    with pytest.raises(ValueError, match="the text 't1' has another input than before"):
+        once.own_levels(inputs, samples, torch.device('cpu'))
 
 
 def test_members_from_config_and_checkpoint(tmp_path):

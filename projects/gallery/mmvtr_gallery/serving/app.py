@@ -34,6 +34,7 @@ from mmvtr_gallery.serving.bodies import (
     Delete,
     Found,
     Hit,
+    Judge,
     Quarantine,
     Refit,
     Search,
@@ -47,6 +48,7 @@ from mmvtr_gallery.serving.errors import RESPONSES, answer, handle_errors
 from mmvtr_gallery.serving.gallery import Gallery
 from mmvtr_gallery.serving.guards import Guard, Writers
 from mmvtr_gallery.serving.item_routes import add_items
+from mmvtr_gallery.serving.judgments import Judgment
 from mmvtr_gallery.serving.kept_uploads import received
 from mmvtr_gallery.serving.library import file_names
 from mmvtr_gallery.serving.media import Strips, Unsatisfiable, byte_range, media_type, read_range
@@ -234,6 +236,7 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
             unfinished=store.unfinished,
             changes=writers.any,
             library=gallery.library.folder is not None,
+            judges=writers.any and gallery.judgments.kept,
             texts=thread.texts,
             batches=thread.batches,
             largest_batch=thread.largest,
@@ -288,6 +291,7 @@ def _told(gallery: Gallery, found: Answer, query: Asked, began: float) -> Found:
     known, sigma = gallery.store.about.get('text_sigma'), query.sigma
     share = bisect_left(known, sigma) / len(known) if known and sigma is not None else None
     names = file_names([item.path for _, _, item in found.hits], gallery.library)
+    judged = {} if query.text is None else gallery.judgments.of(query.text)
     hits = [
         Hit(
             rank=rank,
@@ -297,6 +301,7 @@ def _told(gallery: Gallery, found: Answer, query: Asked, began: float) -> Found:
             bias=item.bias,
             moment=None if window is None else window._asdict(),
             p_match=None if found.p_match is None else found.p_match[rank - 1],
+            judged=judged.get(item.id),
             sigma=item.sigma,
             start=item.start,
             end=item.end,
@@ -410,6 +415,16 @@ def _add_changes(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
     def refit(body: Annotated[Refit, JsonBody()] = Refit()) -> dict[str, Any]:
         """Compute new biases of all items; needs the token."""
         return gallery.refit(**body.model_dump())
+
+    @app.post('/judge', **options)
+    def judge(body: Judge) -> dict[str, int]:
+        """Store whether an item is right for a text, for `/calibrate`; needs the token."""
+        return dict(judgments=gallery.judge(Judgment(**body.model_dump())))
+
+    @app.post('/calibrate', **options)
+    def calibrate() -> dict[str, int]:
+        """Fit P(match) to all judgments; needs the token."""
+        return gallery.calibrate()
 
     @app.get('/drift', **options)
     def drift() -> dict[str, Any]:

@@ -243,6 +243,16 @@ class When(Body):
     text: str = Text
 
 
+class Judge(Body):
+    """A judgment: whether an item is right for a text."""
+
+    model_config = _examples(dict(text='a dog runs', id='new', right=True))
+
+    text: str = Text
+    id: str = Id
+    right: Optional[bool] = Field(description='null: withdraw what was said of the two')
+
+
 class Undo(Body):
     """A request to undo the last change, or the last refit even if other changes followed."""
 
@@ -306,6 +316,9 @@ class Hit(BaseModel):
         None,
         description='probability of a match with the text or vector; if the gallery has top-k '
         'probabilities, that this place is right; null: not calibrated',
+    )
+    judged: Optional[bool] = Field(
+        None, description='whether people have judged it right for this text; null: not judged'
     )
     sigma: Optional[float] = Field(description='of models with probabilistic heads')
     start: Optional[float]

@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any, Iterator, Optional, Sequence, Union
 
 import numpy as np
+import torch
 
 from mmvtr.datasets.videos.video_files import BrokenVideoError
+from mmvtr.functional.uncertainty.calibration_fits import fit_calibration
 from mmvtr_gallery.extraction.windows import windows_of
 from mmvtr_gallery.serving.answers import NewItem, Query
 from mmvtr_gallery.serving.batching import ModelThread
 from mmvtr_gallery.serving.decoders import Decoders
 from mmvtr_gallery.serving.encoders import Encoder
+from mmvtr_gallery.serving.judgments import Judgment, Judgments
 from mmvtr_gallery.serving.library import Library
 from mmvtr_gallery.store import GalleryStore
 from mmvtr_gallery.store.moments import MomentStore, Windows
@@ -35,6 +38,7 @@ class Changes(ABC):
 
     store: GalleryStore
     library: Library
+    judgments: Judgments
     fingerprint: Optional[str]
     encoder: Encoder
     thread: ModelThread
@@ -177,14 +181,77 @@ class Changes(ABC):
         if vectors is not None:
             bank = np.stack([self.query(row).vector for row in vectors])
         if texts is not None:
-            parts = [texts[i : i + 64] for i in range(0, len(texts), 64)]
-            found = [self.thread.job(lambda part=part: self.encoder.texts(part)) for part in parts]
-            queries = [query for one in found for query in one.result()]
+            queries = self._queries(texts)
             bank = np.stack([query.vector for query in queries])
             cut = sum(query.cut is not None for query in queries)
         with self._changed() as both:
             moved = both.refit(bank, model=self.fingerprint, **options)
             return dict(self.store.last_refit, moved=moved._asdict(), texts_cut=cut)
+
+    def judge(self, judgment: Judgment) -> int:
+        """Store a judgment; return the number of pairs that are judged now.
+
+        Raises:
+            UnknownIds: no item has this id.
+            ValueError: the gallery has no folder to keep it in.
+            FolderInUse, OSError: see :meth:`add`.
+        """
+        self.store.get([judgment.id])
+        with self._changes:
+            self._take()
+            self.judgments.add(judgment)
+        return len(self.judgments.pairs())
+
+    def calibrate(self) -> dict[str, int]:
+        """Fit P(match) to the judged pairs (Platt), by the scores that rank now; return their
+        number and how many of them are right.
+
+        Pairs whose item is no longer there are left out.
+
+        Raises:
+            KeyError, NoEncoder: see :meth:`refit`.
+            ValueError: P(match) is that of list places; no pairs, or see
+                :func:`mmvtr.functional.fit_calibration`.
+            FolderInUse, OSError: see :meth:`add`.
+        """
+        judged = self.judgments.pairs()
+        texts = {pair.text: row for row, pair in enumerate(judged)}  # a number of each text
+        vectors = {query.text: query.vector for query in self._queries(list(texts))}
+        with self._changes:
+            self._take()
+            if self.store.topk_probabilities is not None:
+                raise ValueError(
+                    'this gallery has P(match) of list places, from the pairs of its last refit; '
+                    'refit it without them, and then calibrate'
+                )
+            items, names = {}, sorted({pair.id for pair in judged})
+            for first in range(0, len(names), 1000):
+                where = dict(id=names[first : first + 1000])
+                columns = self.store.table(['id', 'vector', 'bias'], filter=where)[1]
+                items.update((name, one) for name, *one in zip(*columns.values()))
+            pairs = [pair for pair in judged if pair.id in items]
+            if not pairs:
+                raise ValueError('nothing is judged: say of some results whether they are right')
+            scores = [  # a bias is 0 where there are none
+                vectors[pair.text] @ vector + bias
+                for pair in pairs
+                for vector, bias in [items[pair.id]]
+            ]
+            right = torch.tensor([pair.right for pair in pairs])
+            fit = fit_calibration(
+                torch.tensor(np.array(scores, dtype=np.float64)),
+                right,
+                queries=torch.tensor([texts[pair.text] for pair in pairs]),
+                debiased=self.store.debiaser is not None,
+            )
+            self.store.calibrate(fit)
+            return dict(pairs=len(pairs), right=int(right.sum()))
+
+    def _queries(self, texts: Sequence[str]) -> list[Query]:
+        """Encode texts in parts, so that others have their turn."""
+        parts = [texts[i : i + 64] for i in range(0, len(texts), 64)]
+        found = [self.thread.job(lambda part=part: self.encoder.texts(part)) for part in parts]
+        return [query for one in found for query in one.result()]
 
     def undo(self, kind: Optional[str] = None) -> dict[str, Any]:
         """Undo the last change; return what it was, and how far that moved the ranking.

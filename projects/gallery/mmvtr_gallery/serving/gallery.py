@@ -26,6 +26,7 @@ from mmvtr_gallery.serving.batching import ModelThread
 from mmvtr_gallery.serving.changes import Changes, reason_of
 from mmvtr_gallery.serving.decoders import Decoders
 from mmvtr_gallery.serving.encoders import Encoder, RetrieverEncoder, TextEncoder
+from mmvtr_gallery.serving.judgments import Judgments
 from mmvtr_gallery.serving.library import Library, ListedFiles
 from mmvtr_gallery.serving.moment_search import Frames, Moment
 from mmvtr_gallery.serving.overview import Overview
@@ -59,6 +60,7 @@ class Gallery(Changes):
     Attributes:
         thread: the thread that owns the model.
         decoders: the threads that read videos.
+        judgments: which items people have judged right, or wrong, for a text.
         files: opens the files of items.
         overview: pages and statistics of the gallery.
         fingerprint: fingerprint of the model's weights, of a store of other vectors what its
@@ -77,6 +79,7 @@ class Gallery(Changes):
     ) -> None:
         self.location, self.store, self.library = location, store, library
         self._moments = moments
+        self.judgments = Judgments(location)
         self.files = ListedFiles(library, links)
         self.encoder = encoder
         self.fingerprint = encoder.fingerprint or store.model

@@ -501,3 +501,31 @@ def test_quarantine(crowded):
     window.click('.hold')
     until(lambda: window.text('#done') == f'Searches find “{first}” again.')
     until(lambda: window.ids() and not window.browser.execute_script(chip))
+
+
+def test_a_judgment_is_shown_and_stays(crowded):
+    window, client = crowded
+    window('#text')[0].send_keys('hello' + Keys.ENTER)
+    until(lambda: len(window.ids()) == 12)
+    first, second = window.ids()[:2]
+    pressed = """
+        return [...document.querySelectorAll('.acts [aria-pressed=true]')]
+            .map((x) => [x.closest('li').dataset.id, x.textContent])
+    """
+    window.browser.execute_script('document.querySelector(".strip").focus()')
+    window.press('y')  # by the keyboard
+    until(lambda: window('#asking')[0].is_displayed())
+    window('#token')[0].send_keys(TOKEN + Keys.ENTER)
+    until(lambda: window.browser.execute_script(pressed) == [[first, 'Right']])
+    assert window.text('#done') == f'“{first}”: right for “hello”. 1 judgment now.'
+    window('.hit .no')[1].click()
+    until(lambda: window.browser.execute_script(pressed) == [[first, 'Right'], [second, 'Wrong']])
+    said = client.search(text='hello', k=2)['hits']
+    assert [hit['judged'] for hit in said] == [True, False]
+    window.browser.refresh()
+    until(lambda: window.browser.execute_script(pressed) == [[first, 'Right'], [second, 'Wrong']])
+    window('.hit .no')[1].click()  # taken back
+    until(lambda: window.browser.execute_script(pressed) == [[first, 'Right']])
+    window.go('?like=clip 00')  # no text to be right for
+    until(lambda: len(window.ids()) == 12)
+    assert not [x for x in window('.yes, .no') if x.is_displayed()]

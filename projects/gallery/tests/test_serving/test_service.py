@@ -301,6 +301,8 @@ def test_what_is_refused(client, folder, place):
         ('/refit', dict(texts=['a'])),
         ('/undo', dict()),
         ('/quarantine', dict(ids=['a'])),
+        ('/judge', dict(text='x', id='a', right=True)),
+        ('/calibrate', dict()),
     ):
         for given in ({}, dict(Authorization='Bearer no'), dict(Authorization='Basic a')):
             status, said = client.error('POST', path, body, **given)

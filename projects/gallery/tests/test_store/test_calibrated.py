@@ -182,8 +182,8 @@ def test_places_of_lists(store):
 def test_served_queries_that_are_not_like_the_bank(store):
     """A reader of the same store says the same; a gallery that has grown is no shift."""
     random = np.random.default_rng(3)
-    (texts, videos), (asked, seen) = paired(random, 300), paired(random, 300)
-    store.add([str(i) for i in range(300)], videos, removing=[f'v{i}' for i in range(20)])
+    (texts, videos), (asked, seen) = paired(random, 150), paired(random, 300)
+    store.add([str(i) for i in range(150)], videos, removing=[f'v{i}' for i in range(20)])
     store.refit(asked, items=seen, paired=True, probabilities=True)
     assert served_shift(store) is None  # no sample
     store.keep_queries(dict(capacity=200, memory=200))
@@ -192,8 +192,8 @@ def test_served_queries_that_are_not_like_the_bank(store):
     store.search(texts[:150], 1)
     quiet = served_shift(store)
     assert not quiet.noticed and 100 <= quiet.queries <= 200 and quiet.bank == 300
-    more = paired(random, 300)[1]
-    store.add([f'more{i}' for i in range(300)], more)
+    more = paired(random, 150)[1]
+    store.add([f'more{i}' for i in range(150)], more)
     assert not served_shift(store).noticed
     hits = store.search(texts[:1], 3, record=False)[0]
     assert store.accepted(hits, 0.05, texts[0], shift=quiet) == store.accepted(hits, 0.05, texts[0])

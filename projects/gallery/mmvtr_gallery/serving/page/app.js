@@ -18,6 +18,7 @@ const on = {
   play: (item) => play(item, asked?.text, moments),
   like: (id) => { $('text').value = ''; search({like: id}); },
   remove: null,
+  judge: null,
   hold: changes.hold,
 };
 
@@ -184,6 +185,7 @@ async function search(query, kept = false) {
     show('search');
     address(kept || same);
     found.compared = compare;
+    on.judge = health.judges && query.text ? (id, right) => changes.judge(query.text, id, right) : null;
     fill(found, query, k);
     document.body.classList.add('searched');
     await Promise.all([markAll(signal), query.text ? findMoments(query.text, signal) : null]);

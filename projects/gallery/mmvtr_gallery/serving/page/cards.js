@@ -97,7 +97,23 @@ export function hit(li, hit, found, health, on) {
   match(li, hit, found);
   part(li, 'strip').setAttribute('aria-label', `Play ${hit.id} at the moment that fits`);
   moved(part(li, 'moved'), hit, found);
+  judged(li, hit, on);
   return li;
+}
+
+// Whether it is right for the text, where that can be said (`on.judge`); the same again takes it back.
+function judged(li, hit, on) {
+  for (const [name, right] of [['yes', true], ['no', false]]) {
+    const button = part(li, name);
+    button.hidden = !on.judge;
+    button.setAttribute('aria-pressed', String(hit.judged === right));
+    button.onclick = async () => {
+      const said = hit.judged === right ? null : right;
+      if (!await on.judge(hit.id, said)) return;
+      hit.judged = said;
+      judged(li, hit, on);
+    };
+  }
 }
 
 // P(match) as a bar, with a tick at the score from which on the wanted share matches.

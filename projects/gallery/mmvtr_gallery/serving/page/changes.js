@@ -1,5 +1,5 @@
-// Add, delete, quarantine, re-fit and undo, for who knows the token.
-import {$, ask, make, many, token} from './api.js';
+// Add, delete, quarantine, judge, re-fit and undo, for who knows the token.
+import {$, ask, make, many, short, token} from './api.js';
 
 let changed = async () => {};
 const json = {'Content-Type': 'application/json'};
@@ -72,6 +72,20 @@ export const hold = (id, release) => carried(async () => {
   await change('quarantine', JSON.stringify({ids: [id], release}), json);
   return release ? `Searches find “${id}” again.` : `No search finds “${id}” now; it stays in the gallery.`;
 });
+
+// Nothing is searched anew: what is shown stays. Whether it is stored.
+export async function judge(text, id, right) {
+  try {
+    const {judgments} = await change('judge', JSON.stringify({text, id, right}), json);
+    const what = right === null ? 'not judged' : right ? 'right' : 'wrong';
+    say(`“${id}”: ${what} for “${short(text)}”. ${many(judgments, 'judgment')} now.`);
+    return true;
+  } catch (error) {
+    say(error.message);
+    $('done').className = 'wrong';
+    return false;
+  }
+}
 
 export const add = (files) => carried(async () => {
   let items = 0;

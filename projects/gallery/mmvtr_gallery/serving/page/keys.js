@@ -11,6 +11,12 @@ function step(by) {
   next?.closest('li').scrollIntoView({block: 'nearest'});
 }
 
+// A button of the video that has the focus.
+function press(name) {
+  const button = document.activeElement.closest('li.hit')?.querySelector(name);
+  if (button && !button.hidden) button.click();
+}
+
 function other() {
   const raw = document.querySelector('[name=transform]:not(:checked)');
   if (!$('switch').hidden && !$('bar').hidden) raw.click();
@@ -20,7 +26,9 @@ const KEYS = {
   '/': () => { $('text').focus(); $('text').select(); },
   'j': () => step(1),
   'k': () => step(-1),
-  's': () => document.activeElement.closest('li.hit')?.querySelector('.like').click(),
+  's': () => press('.like'),
+  'y': () => press('.yes'),
+  'x': () => press('.no'),
   'r': other,
   'b': () => $('view').click(),
   'f': () => { $('filters').open = !$('filters').open; },
