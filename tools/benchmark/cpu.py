@@ -24,6 +24,7 @@ import torch  # noqa: E402
 from cpu_rows.arrays import arrays, large  # noqa: E402
 from cpu_rows.evaluation import evaluation  # noqa: E402
 from cpu_rows.media import media  # noqa: E402
+from cpu_rows.papers import papers  # noqa: E402
 from cpu_rows.queries import queries  # noqa: E402
 from cpu_rows.starts import starts  # noqa: E402
 from cpu_rows.steps import steps  # noqa: E402
@@ -36,6 +37,7 @@ SECTIONS: dict[str, Callable[[bool, int], list[Row]]] = dict(
     large=large,
     queries=queries,
     steps=steps,
+    papers=papers,
     media=media,
     evaluation=evaluation,
     stores=stores,
