@@ -21,7 +21,6 @@ from mmvtr.cli.signals import check_writable
 from mmvtr.errors import AlreadyReported, UserError
 from mmvtr.registry import DATASETS, MODEL_WRAPPERS, bare_name
 from mmvtr.storage import FolderLock
-from mmvtr.utils import config_folder
 
 LOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
 
@@ -117,7 +116,7 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, D
 
 def _from_here(command: str) -> str:
     """Return ': COMMAND', with the whole path of its script, if a checkout with it is here."""
-    checkout = config_folder().resolve().parent
+    checkout = Path(__file__).resolve().parents[2]
     words = command.split()
     whole = [str(checkout / word) if (checkout / word).is_file() else word for word in words]
     return f'{", with a checkout of mmvtr" if whole == words else ""}: {" ".join(whole)}'
