@@ -21,7 +21,18 @@ def rows(monkeypatch):
 @pytest.mark.nightly
 def test_the_whole_tool(rows, tmp_path, monkeypatch):
     argv = ['cpu.py', '--quick', '--repeats', '1', '--out', str(tmp_path), '--only']
-    argv += ['arrays', 'large', 'queries', 'steps', 'papers', 'media', 'evaluation', 'stores']
+    argv += [
+        'arrays',
+        'large',
+        'queries',
+        'steps',
+        'papers',
+        'media',
+        'evaluation',
+        'stores',
+        'tables',
+        'fits',
+    ]
     monkeypatch.setattr(sys, 'argv', argv)
     assert rows('cpu').main() == 0
     page = (tmp_path / 'cpu.md').read_text()
