@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import threading
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Callable, Mapping, Optional, Union
 
@@ -14,37 +13,28 @@ import torch
 from torch import Tensor
 
 from mmvtr.arrays import fitting, saved
+from mmvtr.arrays.changes import changed
 from mmvtr.arrays.choice import Choice, Pairs, choose_by_scores
+from mmvtr.arrays.engine_vectors import as_queries, as_vectors, check_additive
 from mmvtr.arrays.generations import Behind, Stale, behind
-from mmvtr.arrays.hubs import suspects
 from mmvtr.arrays.inputs import (
     Bank,
     Geometry,
-    Vectors,
-    as_rows,
     check_geometry,
     check_width,
     in_order,
     read_bank,
-    read_ids,
     read_items,
     read_vectors,
     score_tiles,
 )
-from mmvtr.arrays.searching import (
-    QUERIES,
-    Hubs,
-    Ranked,
-    Retrieved,
-    checked_k,
-    like,
-    ranked,
-    temperature_of,
-)
-from mmvtr.arrays.shift import DEPTH, FEWEST_QUERIES, Shift, figures, shift_of
+from mmvtr.arrays.retrieved import Retrieved, like
+from mmvtr.arrays.searching import QUERIES, check_calibration, checked_k, search
+from mmvtr.arrays.shift import DEPTH
 from mmvtr.arrays.state import Absent, State
-from mmvtr.arrays.tokens import SIDES, Tokens, engine_items, engine_queries
-from mmvtr.arrays.topk_probabilities import TopKProbabilities, fit_topk_probabilities
+from mmvtr.arrays.tokens import Tokens
+from mmvtr.arrays.topk_fitting import fit_topk_probabilities
+from mmvtr.arrays.topk_probabilities import TopKProbabilities
 from mmvtr.functional.similarities.distinct import asked_before
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles
 from mmvtr.functional.transforms.item_biases import ItemBiases
@@ -64,8 +54,6 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 WAITING = 'not fitted: there is no gallery yet'
 #: Held while the state of a Debiaser is replaced, which takes no time.
 _REPLACING = threading.Lock()
-#: What a Debiaser says that was loaded alone.
-ABSENT = 'the vectors of the gallery are not here'
 
 
 class Debiaser:
@@ -208,7 +196,7 @@ class Debiaser:
         state = self._state
         if state.fitted is None:
             return torch.zeros(len(further))
-        self._check_additive(state)
+        check_additive(state.fitted, self.geometry)
         check_width(further, state.bank.texts.shape[1], 'videos')
         return fitting.further(state.fitted, state.bank, further)
 
@@ -247,7 +235,7 @@ class Debiaser:
             bank: see :meth:`fit`.  A calibration belongs to the former biases and is dropped,
                 which :attr:`why_` says.
         """
-        return self._change(lambda state: self._fitted(self._there(state), bank))
+        return self._change(lambda state: self._fitted(state.there(), bank))
 
     @torch.no_grad()
     def add(self, videos: Any, *, ids: Any = None) -> Debiaser:
@@ -263,13 +251,13 @@ class Debiaser:
         Raises:
             TypeError, ValueError: see :meth:`fit`; an id that exists already.
         """
-        self._with_items()
+        self._state.with_items()
         further, new = read_items(videos, ids, self.geometry)
 
         def with_further(state: State) -> State:
-            if (new is None) != (self._with_items(state).ids is None):
+            if (new is None) != (state.with_items().ids is None):
                 raise ValueError('ids must be given for all videos or for none')
-            return self._changed(state, None, further, new)
+            return changed(state, further=further, named=new)
 
         return self._change(with_further)
 
@@ -283,9 +271,7 @@ class Debiaser:
         Raises:
             TypeError, ValueError: an unknown id, or one that occurs twice; all items.
         """
-        return self._change(
-            lambda state: self._changed(state, self._gone(self._with_items(state), ids))
-        )
+        return self._change(lambda state: changed(state.with_items(), leaving=ids))
 
     @torch.no_grad()
     def update(self, videos: Any, *, ids: Any = None) -> Debiaser:
@@ -298,12 +284,10 @@ class Debiaser:
         Raises:
             TypeError, ValueError: see :meth:`add` and :meth:`remove`.
         """
-        self._with_items()
+        self._state.with_items()
         further, named = read_items(videos, ids, self.geometry)
         return self._change(
-            lambda state: self._changed(
-                state, self._gone(self._with_items(state), named), further, named
-            )
+            lambda state: changed(state.with_items(), leaving=named, further=further, named=named)
         )
 
     def calibrate(self) -> Debiaser:
@@ -314,7 +298,7 @@ class Debiaser:
         """
 
         def calibrated(state: State) -> State:
-            of = self._there(state)
+            of = state.there()
             return state.calibrated(
                 fit_topk_probabilities(of.bank, of.gallery, of.fitted, seed=self.seed)
             )
@@ -347,7 +331,7 @@ class Debiaser:
         Raises:
             TypeError, ValueError: no sequence of ids; not one generation for each.
         """
-        state = self._with_items()
+        state = self._state.with_items()
         made = state.generations.rows
         own = range(len(made)) if state.ids is None else state.ids.tolist()
         return behind(own, made, in_order(ids, 'ids'), in_order(generations, 'generations'))
@@ -422,7 +406,7 @@ class Debiaser:
     @torch.no_grad()
     def scores(self, texts: Array) -> Array:
         """Return the transformed scores of all items for each text, float32 [Q, N]."""
-        state = self._there()
+        state = self._state.there()
         queries = self._read(texts, state)
         tiles = (score_tiles(part, state.gallery) for part in queries.split(QUERIES))
         whole = (torch.cat([tile for _, tile in one.parts()], dim=1) for one in tiles)
@@ -431,9 +415,10 @@ class Debiaser:
     def asked_before(self, texts: Array) -> str:
         """Return a note if most of the texts, float [Q, D], are in the bank, else ``''``."""
         state, queries = self._state, read_vectors(texts, 'texts', self.geometry)
-        if state.bank is not None:
-            check_width(queries, state.bank.texts.shape[1], 'texts')
-        return _asked_before(state, queries.unit())
+        if state.bank is None:
+            return ''
+        check_width(queries, state.bank.texts.shape[1], 'texts')
+        return asked_before(state.bank.texts, queries.unit(), 'texts that ask')
 
     @torch.no_grad()
     def search(
@@ -460,45 +445,10 @@ class Debiaser:
                 below 1; a calibration of raw scores although a transform ranks, or of debiased
                 scores although none does; ``strict`` texts that are not like the bank's.
         """
-        state, k = self._there(), checked_k(k)
-        gallery, ids, bank, fitted, of_lists = state[:5]
-        _check_calibration(calibration, fitted)
-        queries = self._read(texts, state)
-        temperature = temperature_of(calibration or of_lists)
-        every = (score_tiles(part, gallery) for part in queries.split(QUERIES))
-        compared = of_lists is not None and of_lists.asked is not None
-        compared = compared and len(queries) >= FEWEST_QUERIES
-        deep = max(k, DEPTH) if compared else k
-        parts = [ranked(tiles, fitted, deep, temperature) for tiles in every]
-        found = Ranked(*map(torch.cat, zip(*parts)))
-        shift = self._shift(state, queries, found.raw_scores) if compared else None
-        if strict and shift is not None and shift.noticed:
-            raise ValueError(str(shift))
-        back, places = like(texts), found.places[:, :k].cpu()
-        debiased, log_sums = found.debiased[:, :k], found.log_sums
-        look = None
-        if bank is not None:
-            look = partial(suspects, Vectors.of(bank.texts, self.geometry), gallery, ids)
-        right = any_right = None
-        if calibration is not None:
-            size = dict(log_sums=log_sums, candidates=len(gallery))
-            right = calibration.probabilities(debiased, **size)
-        elif of_lists is not None:
-            right, any_right = of_lists.places(debiased, log_sums)
-        return Retrieved(
-            ids=_named(ids, places, back),
-            scores=back(found.scores[:, :k]),
-            debiased=back(debiased),
-            probabilities=None if right is None else back(right),
-            any_right=None if any_right is None else back(any_right),
-            hubs=Hubs((found.raw_places[:, :k].cpu(), places), len(gallery), look),
-            transform=None if fitted is None else fitted.transform,
-            options={} if fitted is None else dict(fitted.options),
-            why='; '.join(
-                filter(None, [state.said, _asked_before(state, queries), _unlike_bank(shift)])
-            ),
-            shift=shift,
-        )
+        state, k = self._state.there(), checked_k(k)
+        check_calibration(calibration, state.fitted)
+        queries, back = self._read(texts, state), like(texts)
+        return search(state, queries, k, calibration, strict, self._figures_of_bank, back)
 
     @torch.no_grad()
     def as_vectors(
@@ -526,54 +476,20 @@ class Debiaser:
             TypeError, ValueError: a transform without the additive form, or another token-wise
                 geometry; videos of other rows; an ``out`` of another shape.
         """
-        state = self._with_items()
-        self._check_additive(state)
-        chosen = torch.arange(len(state.biases))[as_rows(rows)]
-        biases = state.biases.cpu()[chosen]
-        if state.gallery is None:
-            if videos is None:
-                raise ValueError(f'{ABSENT}: give the vectors of these rows (videos=)')
-            found = read_vectors(videos, 'videos', self.geometry)
-            check_width(found, state.width, 'videos')
-            saved.check_gallery(found, state.absent.traces[chosen], 'these rows')
-        elif videos is not None:
-            raise ValueError('the gallery is here, so its vectors are not given again (videos=)')
-        else:
-            found = state.gallery
-        as_they_are = rows is None or state.gallery is None
-        if self.geometry in SIDES:
-            if out is not None:
-                raise ValueError('items of several vectors have different shapes: leave out= away')
-            some = found.unit(slice(None) if as_they_are else chosen)
-            return [x.astype(dtype) for x in engine_items(some, biases)]
-        shape = (len(chosen), found.width + 1)
-        if out is None:
-            out = np.empty(shape, dtype=dtype)
-        elif out.shape != shape:
-            raise ValueError(f'out {list(out.shape)} must be {list(shape)}')
-        for start in range(0, len(chosen), 2**14):
-            part = slice(start, min(start + 2**14, len(chosen)))
-            out[part, :-1] = found.unit(part if as_they_are else chosen[part]).cpu().numpy()
-        out[:, -1] = biases.numpy()
-        return out
+        return as_vectors(self._state.with_items(), self.geometry, rows, videos, out, dtype)
 
     def query(self, texts: Array, *, debiased: bool = True) -> Union[np.ndarray, list[np.ndarray]]:
         """Return texts as float32 [Q, D + 1] for :meth:`as_vectors`; the last entry is 1, or 0 for
         raw scores.  For ``'maxsim'``: Q arrays [L, D + 1], whose last entries sum to 1 or 0."""
-        state = self._with_items()
-        queries = self._read(texts, state)
-        self._check_additive(state)
-        if self.geometry in SIDES:
-            return engine_queries(queries, float(debiased))
-        rows = queries.cpu().numpy()
-        return np.concatenate([rows, np.full((len(rows), 1), float(debiased), np.float32)], axis=1)
+        state = self._state.with_items()
+        return as_queries(state, self.geometry, self._read(texts, state), float(debiased))
 
     def save(self, folder: Any) -> None:
         """Write the fitted transform without the gallery, or the bank if there is no gallery yet
         (:mod:`mmvtr.arrays.saved`)."""
         one = copy.copy(self)  # of one state
         if one.why_ != WAITING:
-            one._with_items()
+            one._state.with_items()
         saved.save(one, folder)
 
     @classmethod
@@ -619,98 +535,21 @@ class Debiaser:
         found = dict(bank=bank, fitted=fitted, why=why, calibration=None, generations=after)
         return state._replace(**found)
 
-    def _changed(
-        self,
-        state: State,
-        gone: Optional[Tensor],
-        further: Optional[Vectors] = None,
-        named: Optional[np.ndarray] = None,
-    ) -> State:
-        """Return the state without the rows ``gone``, bool [N], and with further items."""
-        if further is not None:
-            check_width(further, state.width, 'the further videos')
-        count = 0 if further is None else len(further)
-        if gone is not None and not count and gone.all():
-            raise ValueError('no item would be left')
-        ids = state.ids
-        if ids is not None:
-            left = ids.tolist() if gone is None else ids[~gone.numpy()].tolist()
-            ids = read_ids(left + ([] if named is None else named.tolist()), len(left) + count)
-        gallery, absent = state.gallery, state.absent
-        if gallery is not None:
-            if gone is not None and gone.all():
-                gallery = further
-            else:
-                gallery = gallery if gone is None else gallery.without(gone)
-                gallery = gallery if further is None else gallery + further
-        else:
-            traces = absent.traces if gone is None else absent.traces[~gone]
-            if further is not None:
-                traces = torch.cat([traces, saved.traces(further)])
-            absent = absent._replace(traces=traces)
-        fitted = state.fitted
-        if fitted is not None:
-            items = fitted.items if gone is None else fitted.items[~gone.to(fitted.items.device)]
-            if further is not None:
-                new = fitting.further(fitted, state.bank, further)
-                items = torch.cat([items, new.to(items)])
-            fitted = fitted._replace(items=items)
-            if fitted.active is not None:
-                if gallery is None:
-                    raise ValueError(f'{ABSENT}, and {fitted.transform} reads all of its vectors')
-                fitted = fitting.activated(fitted, state.bank, gallery)
-        after = state.generations.changed(gone, count)
-        return state._replace(
-            gallery=gallery, ids=ids, fitted=fitted, generations=after, absent=absent
-        )
-
-    def _gone(self, state: State, ids: Any) -> Tensor:
-        """Return which rows items have, bool [N]."""
-        gone = torch.zeros(len(state.generations.rows), dtype=torch.bool)
-        gone[state.rows_of(ids)] = True
-        return gone
-
-    def _there(self, state: Optional[State] = None) -> State:
-        """Return the state, that of now by default, with a gallery."""
-        state = self._with_items(state)
-        if state.gallery is None:
-            raise ValueError(f'{ABSENT}: give it to load(folder, videos)')
-        return state
-
-    def _with_items(self, state: Optional[State] = None) -> State:
-        """Return the state, that of now by default, with items, whose vectors may not be here."""
-        state = self._state if state is None else state
-        if state.width is None:
-            raise ValueError('this Debiaser has no gallery yet: call fit(videos, bank)')
-        return state
-
-    def _shift(self, state: State, queries: Tensor, best: Tensor) -> Optional[Shift]:
-        """Hold queries [Q, D] against the bank's texts, by their best raw scores [Q, DEPTH]."""
+    def _figures_of_bank(self, state: State) -> Tensor:
+        """Return what the bank's texts find in the gallery (Asked.figures)."""
         gallery, calibration = state.gallery, state.calibration
-        if len(gallery) < DEPTH:
-            return None
         read, calibrated, known = self._of_bank
         if read is not gallery or calibrated is not calibration:
             asked = calibration.asked
             top = score_tiles(state.bank.texts[asked.rows], gallery, 'bank').best(DEPTH)[0]
             known = asked.figures(top, len(gallery))
             self._of_bank = gallery, calibration, known
-        return shift_of(queries, figures(best[:, :DEPTH]), known)
+        return known
 
     def _read(self, texts: Array, state: State) -> Tensor:
         queries = read_vectors(texts, 'texts', self.geometry)
         check_width(queries, state.width, 'texts')
         return queries.unit()
-
-    def _check_additive(self, state: State) -> None:
-        if self.geometry in SIDES and SIDES[self.geometry] != 'words':
-            raise ValueError(f"no search engine ranks by {self.geometry!r}, only by 'maxsim'")
-        fitted = state.fitted
-        if fitted is not None and TRANSFORMS[fitted.transform].form != 'additive':
-            raise ValueError(
-                f'{fitted.transform} does not add one number per item, so one more dimension '
-                'cannot hold it: search with the Debiaser itself, or fit another transform'
-            )
 
 
 def _transformed(fitted: Optional[ItemBiases], scores: Tensor) -> Tensor:
@@ -721,34 +560,3 @@ def _transformed(fitted: Optional[ItemBiases], scores: Tensor) -> Tensor:
             f'scores {list(scores.shape)} must be [queries, {len(fitted.items)}], the items fitted'
         )
     return fitted.transform_scores(scores)
-
-
-def _named(ids: Optional[np.ndarray], places: Tensor, back: Any) -> Any:
-    if ids is None:
-        return back(places)
-    named = ids[places.numpy()]
-    if named.dtype == object or back(places) is not places:
-        return named
-    return torch.from_numpy(named)
-
-
-def _asked_before(state: State, queries: Tensor) -> str:
-    return '' if state.bank is None else asked_before(state.bank.texts, queries, 'texts that ask')
-
-
-def _unlike_bank(shift: Optional[Shift]) -> str:
-    return str(shift) if shift is not None and shift.noticed else ''
-
-
-def _check_calibration(calibration: Any, fitted: Optional[ItemBiases]) -> None:
-    if calibration is None:
-        return
-    if not isinstance(calibration, Calibration):
-        raise TypeError(f'calibration must be a Calibration, not {type(calibration).__name__}')
-    if calibration.debiased != (fitted is not None):
-        fitted_on = 'debiased' if calibration.debiased else 'raw'
-        ranks = 'raw scores' if fitted is None else fitted.transform
-        raise ValueError(
-            f'the calibration is for {fitted_on} scores, but these are ranked by {ranks}: '
-            'calibrate() the fitted Debiaser, or fit a calibration to what ranks'
-        )

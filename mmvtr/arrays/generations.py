@@ -3,7 +3,7 @@ holds its rows is behind."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional, Sequence
+from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 import torch
@@ -85,11 +85,10 @@ class Generations(NamedTuple):
         last = self.last + 1
         return Generations(torch.full((items,), last), last, last, items)
 
-    def changed(self, gone: Optional[Tensor], added: int) -> Generations:
+    def changed(self, gone: Tensor, added: int) -> Generations:
         """Return those after a removal of rows, bool [N], and an addition of items."""
-        rows = self.rows if gone is None else self.rows[~gone]
         new = torch.full((added,), self.last + 1)
-        return self._replace(rows=torch.cat([rows, new]), last=self.last + 1)
+        return self._replace(rows=torch.cat([self.rows[~gone], new]), last=self.last + 1)
 
     def recalibrated(self, there: bool) -> Generations:
         """Return those after a calibration, or after one is dropped."""

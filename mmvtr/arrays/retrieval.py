@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 from mmvtr.arrays.debiaser import Array, Debiaser
 from mmvtr.arrays.inputs import Geometry
-from mmvtr.arrays.searching import Retrieved
+from mmvtr.arrays.retrieved import Retrieved
 from mmvtr.functional.uncertainty.calibration import Calibration
 
 

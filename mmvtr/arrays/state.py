@@ -13,6 +13,9 @@ from mmvtr.arrays.inputs import Bank, Vectors, read_ids
 from mmvtr.arrays.topk_probabilities import TopKProbabilities
 from mmvtr.functional.transforms.item_biases import ItemBiases
 
+#: What a Debiaser says that was loaded alone.
+ABSENT = 'the vectors of the gallery are not here'
+
 
 class Absent(NamedTuple):
     """A gallery whose vectors are not here.
@@ -66,6 +69,18 @@ class State(NamedTuple):
         if self.gallery is not None:
             return self.gallery.width
         return None if self.absent is None else self.absent.width
+
+    def with_items(self) -> State:
+        """Return the state; raise ValueError if it has no items, with vectors or without."""
+        if self.width is None:
+            raise ValueError('this Debiaser has no gallery yet: call fit(videos, bank)')
+        return self
+
+    def there(self) -> State:
+        """Return the state; raise ValueError if it has no gallery, or an absent one."""
+        if self.with_items().gallery is None:
+            raise ValueError(f'{ABSENT}: give it to load(folder, videos)')
+        return self
 
     @property
     def biases(self) -> Tensor:

@@ -192,13 +192,13 @@ FAULTS = {
     ),
     # -- searches and their probabilities --
     'a gate forgets the best item of an earlier tile': _fault(
-        'arrays/searching.py',
+        'arrays/ranking.py',
         'highest = first.values.clamp_min(highest)',
         'highest = first.values',
         'test_arrays/test_retrieve.py',
     ),
     'log sums of ungated queries are those of the biases': _fault(
-        'arrays/searching.py',
+        'arrays/ranking.py',
         "for name in ('places', 'scores', 'order', 'log_sums'):",
         "for name in ('places', 'scores', 'order'):",
         'test_arrays/test_said_and_true.py',
@@ -221,7 +221,7 @@ FAULTS = {
         'test_arrays/test_debiaser.py',
     ),
     'held-out pairs are in their bank': _fault(
-        'arrays/topk_probabilities.py',
+        'arrays/topk_fitting.py',
         'held = known[~_shared(known, asked)]',
         'held = known',
         'test_arrays/test_said_and_true.py',
@@ -233,7 +233,7 @@ FAULTS = {
         'test_arrays/test_topk_probabilities.py',
     ),
     'copies of the own item stay as rivals': _fault(
-        'arrays/topk_probabilities.py',
+        'arrays/judged_lists.py',
         'copied[text[rows], places] = True',
         'pass',
         'test_arrays/test_said_and_true.py',
@@ -245,33 +245,33 @@ FAULTS = {
         'test_arrays/test_topk_probabilities.py',
     ),
     'a held-out item always opens the gate': _fault(
-        'arrays/topk_probabilities.py',
+        'arrays/judged_lists.py',
         'mine = torch.where((copy < 0)',
         'mine = torch.ones_like(mine)\n        mine = torch.where((copy < 0)',
         'test_arrays/test_said_and_true.py',
     ),
     'the own item wins all ties': _fault(
-        'arrays/topk_probabilities.py',
+        'arrays/judged_lists.py',
         '(drawn * (alike + 1)).long()',
         '0 * alike',
         'test_arrays/test_said_and_true.py',
     ),
     'dual softmax is calibrated on smaller scores': _fault(
-        'arrays/topk_probabilities.py',
+        'arrays/judged_lists.py',
         'biases = part.fitted_transform.of_a_part(biases, len(texts) / len(bank.texts))',
         'pass',
         'test_arrays/test_said_and_true.py',
     ),
     'one video of a text is right': _fault(
-        'arrays/topk_probabilities.py',
+        'arrays/judged_lists.py',
         'known &= (mates == number[:, None]) | (copy[mates] >= 0) | drawn',
         'known &= mates == number[:, None]',
         'test_arrays/test_said_and_true.py',
     ),
     'the binomial tail leaves its last term out': _fault(
-        'arrays/topk_probabilities.py',
-        'for k in range(wrong + 1)',
-        'for k in range(max(wrong, 1))',
+        'arrays/answers.py',
+        'k = torch.arange(wrong + 1,',
+        'k = torch.arange(max(wrong, 1),',
         'test_arrays/test_topk_probabilities.py',
     ),
     'auto takes the best of all settings': _fault(

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import mmvtr
-from mmvtr.arrays import searching
+from mmvtr.arrays import ranking
 from mmvtr.functional.transforms.item_biases import ItemBiases
 from mmvtr.functional.transforms.transform_table import OF_BANK as NAMES
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
@@ -60,7 +60,7 @@ def test_whole_rows_are_transformed_a_few_at_a_time(name, monkeypatch):
         return changed(self, scores)
 
     monkeypatch.setattr(ItemBiases, 'transform_scores', transform_scores)
-    monkeypatch.setattr(searching, 'ENTRIES', 3 * len(VIDEOS), raising=False)
+    monkeypatch.setattr(ranking, 'ENTRIES', 3 * len(VIDEOS))
     found = one.search(TEXTS, 7)
     assert max(read) <= 3 * len(VIDEOS) and np.array_equal(found.ids, expected.ids)
     for name in ('scores', 'debiased'):

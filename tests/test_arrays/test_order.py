@@ -106,7 +106,7 @@ VALUES_ONLY = {
     'mmvtr/functional/metrics/hubness.py': 1,
     'mmvtr/evaluation/soft_positive.py': 1,
     'mmvtr/functional/losses/neighbours.py': 1,  # of a training step
-    'mmvtr/arrays/topk_probabilities.py': 1,
+    'mmvtr/arrays/judged_lists.py': 1,
     'mmvtr/arrays/shift.py': 1,  # figures of the values
 }
 

@@ -78,7 +78,7 @@ PLACES = {
     'mmvtr/arrays/choice.py': 'arrays/inputs.py: _different',
     'mmvtr/arrays/debiaser.py': 'arrays/inputs.py: _different',
     'mmvtr/arrays/fitting.py': 'arrays/inputs.py: _different',
-    'mmvtr/arrays/topk_probabilities.py': 'arrays/inputs.py: _different',
+    'mmvtr/arrays/judged_lists.py': 'arrays/inputs.py: _different',
     'mmvtr/engine/hooks/score_transforms.py': 'engine/hooks/query_queue.py: different',
     'projects/gallery/mmvtr_gallery/store/refits.py': 'arrays/inputs.py: _different',
     'mmvtr/apis/inferencer/transforms.py': 'engine/hooks/query_queue.py: different',

@@ -9,7 +9,7 @@ import torch
 
 import mmvtr
 from children import ROOT
-from mmvtr.arrays import debiaser, inputs
+from mmvtr.arrays import inputs, searching
 from mmvtr.functional import (
     Calibration,
     csls,
@@ -128,7 +128,7 @@ def test_what_adds_no_biases_is_refused():
 
 def test_tiles_change_nothing(monkeypatch):
     whole = mmvtr.retrieve(TEXTS, VIDEOS, BANK, 'qb_norm', 6)
-    monkeypatch.setattr(debiaser, 'QUERIES', 7)
+    monkeypatch.setattr(searching, 'QUERIES', 7)
     monkeypatch.setattr(tiles, 'KEPT', 0)
     monkeypatch.setattr(inputs, 'ENTRIES', 33)
     parts = mmvtr.retrieve(TEXTS, VIDEOS, BANK, 'qb_norm', 6)

@@ -9,6 +9,7 @@ import torch
 from scipy.stats import binom, ks_2samp
 
 import mmvtr
+from mmvtr.arrays.answers import NEEDED
 from mmvtr.arrays.inputs import read_bank
 from mmvtr.arrays.shift import (
     DEPTH,
@@ -20,7 +21,6 @@ from mmvtr.arrays.shift import (
     figures,
     shift_of,
 )
-from mmvtr.arrays.topk_probabilities import NEEDED
 
 WIDTH = 24
 

@@ -8,8 +8,10 @@ import torch
 from scipy.stats import binom
 
 import mmvtr
-from mmvtr.arrays import calibrate_topk, topk_probabilities
-from mmvtr.arrays.topk_probabilities import LENGTHS, TopKProbabilities, _at_most
+from mmvtr.arrays import calibrate_topk, topk_fitting
+from mmvtr.arrays.answers import at_most
+from mmvtr.arrays.judged_lists import JudgedLists
+from mmvtr.arrays.topk_probabilities import LENGTHS, TopKProbabilities
 
 
 def pairs(random, count, width=16):
@@ -71,7 +73,7 @@ def test_a_threshold_answers_the_queries_that_reach_it():
 def test_the_tail_of_a_binomial_is_scipys():
     for wrong, count, rate in ((0, 9, 0.2), (1, 9, 0.2), (7, 40, 0.1), (40, 40, 0.3)):
         true = binom.cdf(wrong, count, rate)
-        assert _at_most(wrong, count, rate) == pytest.approx(true, rel=1e-9)
+        assert at_most(wrong, count, rate) == pytest.approx(true, rel=1e-9)
 
 
 def test_items_without_a_score_add_nothing_beyond_the_longest_line():
@@ -126,15 +128,15 @@ def test_the_temperature_is_that_of_fifty_lists_at_least(monkeypatch):
     every = torch.randn(500, 40, generator=random)
     right = torch.zeros(500, 40, dtype=torch.bool)
     right[torch.arange(500), (every / 0.5).softmax(1).multinomial(1, generator=random)[:, 0]] = True
-    lists = [topk_probabilities._Judged(every, right)]
-    whole = topk_probabilities._temperature(lists)
+    lists = [JudgedLists(every, right)]
+    whole = topk_fitting._temperature(lists)
     counts = []
-    losses = topk_probabilities._Judged.losses
+    losses = JudgedLists.losses
     monkeypatch.setattr(
-        topk_probabilities._Judged,
+        JudgedLists,
         'losses',
         lambda self, temperature: counts.append(len(self.every)) or losses(self, temperature),
     )
-    monkeypatch.setattr(topk_probabilities, 'SCORES', 100)
-    assert topk_probabilities._temperature(lists) == pytest.approx(whole, rel=0.3)
+    monkeypatch.setattr(topk_fitting, 'SCORES', 100)
+    assert topk_fitting._temperature(lists) == pytest.approx(whole, rel=0.3)
     assert {*counts} == {50}

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mmvtr.arrays import Debiaser
 from mmvtr.arrays.inputs import read_bank, read_vectors, unpaired_bank
-from mmvtr.arrays.topk_probabilities import fit_topk_probabilities
+from mmvtr.arrays.topk_fitting import fit_topk_probabilities
 from mmvtr.functional.transforms.transform import renamed
 from mmvtr.functional.transforms.transform_table import (
     ADDITIVE,
