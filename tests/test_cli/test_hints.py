@@ -8,6 +8,7 @@ import subprocess
 import sys
 from configparser import ConfigParser
 from functools import cache
+from importlib.metadata import EntryPoint
 from types import SimpleNamespace
 
 import pytest
@@ -239,6 +240,20 @@ def test_short_options_of_hints_are_shortcuts_of_the_configs_of_ones_own(name):
             for step in key.split('.'):
                 found = found[step]
             assert found == value
+
+
+def test_a_tool_of_another_project_cannot_break_the_list(monkeypatch, tmp_path):
+    """A package that is gone, and a file that says nothing, in letters of any language."""
+    from mmvtr import __main__
+
+    (tmp_path / 'says_nothing.py').write_text('# ä\nraise ValueError\n', 'utf-8')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    modules = dict(gone='no_such_package.tool', silent='says_nothing')
+    entries = [EntryPoint(name, module, 'mmvtr.commands') for name, module in modules.items()]
+    monkeypatch.setattr(__main__, 'entry_points', lambda group: entries)
+    listed = [line.split() for line in __main__.overview().splitlines()]
+    assert ['silent'] in listed and 'gone' not in sum(listed, [])
+    assert any(line[:1] == ['train'] for line in listed)
 
 
 def test_what_messages_tell_to_type_is_there():

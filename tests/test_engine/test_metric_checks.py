@@ -1,13 +1,15 @@
 """What no metric reports, and what a set or a model cannot give, is told before the first step."""
 
 import re
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 import toy
 from children import ROOT, run_tool
-from mmvtr.engine.checks.metric_checks import made, metric_keys
+from mmvtr.engine.checks.metric_checks import SIGMAS, given_matrices, made, metric_keys
 from mmvtr.evaluation import Metric, RetrievalMetric
 from mmvtr.registry import METRICS
 from mmvtr.utils import register_all_modules
@@ -150,3 +152,30 @@ def test_what_cannot_be_known_is_let_through():
     matrices, relation = made(RetrievalMetric())
     assert torch.equal(relation.positives, torch.eye(128).bool())
     assert 'retrieval/t2v_R7' in metric_keys(RetrievalMetric(recall_at=(7,)))
+
+
+@pytest.mark.parametrize('fails', [False, True])
+def test_a_look_at_broken_videos_leaves_the_model_as_it_was(fails):
+    """Of two videos that are left out, or of a set that fails."""
+
+    def collate(items):
+        if fails:
+            raise ValueError('no such file')
+        return dict(inputs={})
+
+    model = torch.nn.Module()
+    model.data_preprocessor = SimpleNamespace(device='cpu')
+    loader = SimpleNamespace(dataset=Drawn(), collate_fn=collate)
+    loop = SimpleNamespace(dataloader=SimpleNamespace(loaders=[loader, loader]), evaluator=[])
+    before = torch.get_rng_state()
+    with pytest.raises(ValueError) if fails else nullcontext():
+        assert given_matrices(SimpleNamespace(model=model), loop) == SIGMAS
+    assert model.training and torch.equal(torch.get_rng_state(), before)
+
+
+class Drawn(torch.utils.data.Dataset):
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, index):
+        return torch.rand(1)

@@ -4,10 +4,14 @@ import doctest
 
 import pytest
 import torch
+from mmengine.config import Config
+from mmengine.evaluator import Evaluator
 
 import mmvtr.evaluation.metric
 import mmvtr.evaluation.retrieval
+from mmvtr.engine.training import choose_on_test
 from mmvtr.evaluation import RetrievalMetric, SemanticMetric, evaluate, results_table
+from mmvtr.evaluation.metric import listed_metrics
 from mmvtr.registry import METRICS
 from mmvtr.structures import Relation
 
@@ -158,3 +162,27 @@ def test_the_examples():
     names['SemanticMetric'] = SemanticMetric
     for module in (mmvtr.evaluation.metric, mmvtr.evaluation.retrieval):
         assert doctest.testmod(module, extraglobs=names).failed == 0
+
+
+def test_an_evaluator_is_read_alike_in_every_form():
+    """Which metrics it has, and what --best-on-test makes of one of texts alone."""
+    metric = dict(type='RetrievalMetric', v2t_protocols=())
+    one = [metric]
+    several = (metric, dict(type='UncertaintyMetric'))
+    for given, listed in (
+        (metric, one),
+        (one, one),
+        (several, [*several]),
+        (dict(metrics=one), one),
+        (dict(type='Evaluator', metrics=several), [*several]),
+        (None, []),
+    ):
+        assert listed_metrics(given) == listed
+        if listed:
+            keep = dict(save_best='retrieval/rsum')
+            cfg = dict(test_dataloader={}, train_cfg={}, test_evaluator=given, test_cfg={})
+            cfg = Config(dict(cfg, default_hooks=dict(checkpoint=keep)))
+            choose_on_test(cfg)
+            assert cfg.default_hooks.checkpoint.save_best == 'retrieval/t2v_SumR', given
+    built = RetrievalMetric()
+    assert listed_metrics(Evaluator([built])) == [built]

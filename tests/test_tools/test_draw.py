@@ -87,6 +87,15 @@ def test_without_a_checkpoint(trained):
     assert names_in(folder / 'random') == {'hubs', 'sheet_0', 'sheet_1', 'sheet_2'}
 
 
+def test_what_only_a_training_needs_is_not_asked_of_a_drawing(trained):
+    folder, _ = trained
+    options = ('--pictures', 'hubs', '--random-weights', '--cfg-options')
+    options += ('optim_wrapper.type=AmpOptimWrapper',)  # of which a training needs a GPU
+    code, printed = run_tool(folder, TOOL, 'p.py', '--out', 'amp', *options)
+    assert code == 0, printed
+    assert names_in(folder / 'amp') == {'hubs'}
+
+
 # -- of scores alone, in this process ------------------------------------------------------------
 
 
