@@ -25,7 +25,7 @@ NEAR = 0.9
 
 
 def main() -> None:
-    rows = [*of_people(flickr8k()), *of_captions(msrvtt(), 'M: MSR-VTT, test')]
+    rows = [*of_people(flickr8k()), *of_captions(msrvtt(), 'MSR-VTT, test')]
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / 'shares.json').write_text(json.dumps(rows, indent=1) + '\n')
 
@@ -52,12 +52,12 @@ def of_people(raw: Raw) -> list[dict]:
     total = int(others.sum())
     return [
         dict(
-            set='F and J: Flickr8k, judged images',
+            set='Flickr8k, judged images',
             how='the crowd says so, lower bound',
             share=yes.sum() / total,
         ),
         dict(
-            set='F and J: Flickr8k, judged images',
+            set='Flickr8k, judged images',
             how='extrapolated by MiniLM',
             share=found / total,
         ),
