@@ -1,18 +1,8 @@
 # NCL Tab. 2: MSVD.
+_base_ = ['../_base_/columns_both.py']
+
 paper, table, section = 'NCL', 'Tab. 2', '4.1'
 about = 'MSVD'
-metrics = {
-    'retrieval/t2v_R1': 't2v R@1',
-    'retrieval/t2v_R5': 't2v R@5',
-    'retrieval/t2v_R10': 't2v R@10',
-    'retrieval/t2v_MdR': 't2v MdR',
-    'retrieval/t2v_MnR': 't2v MnR',
-    'retrieval/v2t_R1': 'v2t R@1',
-    'retrieval/v2t_R5': 'v2t R@5',
-    'retrieval/v2t_R10': 'v2t R@10',
-    'retrieval/v2t_MdR': 'v2t MdR',
-    'retrieval/v2t_MnR': 'v2t MnR',
-}
 rows = {
     'clip4clip_msvd': dict(
         config='clip4clip_msvd.py', printed=[46.2, 76.1, 84.6, 2, 10, 56.6, 79.7, 84.3, 1, 7.6]

@@ -1,19 +1,10 @@
 # NCL Tab. 5: what the test-time normalisation reads.  The NCL rows are one training, whose test has
 # all of them.
+_base_ = ['../_base_/columns_both.py']
+
 paper, table, section = 'NCL', 'Tab. 5', '4.2'
 about = 'queries of the test-time normalisation, ActivityNet'
 config = 'ncl_clip4clip_activitynet.py'
-metrics = {
-    f'retrieval/{side}_{key}': f'{side} {heading}'
-    for side in ('t2v', 'v2t')
-    for key, heading in (
-        ('R1', 'R@1'),
-        ('R5', 'R@5'),
-        ('R10', 'R@10'),
-        ('MdR', 'MdR'),
-        ('MnR', 'MnR'),
-    )
-}
 rows = {
     'none (CLIP4Clip)': dict(
         config='clip4clip_activitynet.py',

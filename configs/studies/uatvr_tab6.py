@@ -1,18 +1,8 @@
 # UATVR Tab. 6: MSR-VTT 1k-A.
+_base_ = ['../_base_/columns_both.py']
+
 paper, table, section = 'UATVR', 'Tab. 6', '4.3'
 about = 'MSR-VTT 1k-A'
-metrics = {
-    'retrieval/t2v_R1': 't2v R@1',
-    'retrieval/t2v_R5': 't2v R@5',
-    'retrieval/t2v_R10': 't2v R@10',
-    'retrieval/t2v_MdR': 't2v MdR',
-    'retrieval/t2v_MnR': 't2v MnR',
-    'retrieval/v2t_R1': 'v2t R@1',
-    'retrieval/v2t_R5': 'v2t R@5',
-    'retrieval/v2t_R10': 'v2t R@10',
-    'retrieval/v2t_MdR': 'v2t MdR',
-    'retrieval/v2t_MnR': 'v2t MnR',
-}
 rows = {
     'uatvr_vitb32_msrvtt': dict(
         config='uatvr_vitb32_msrvtt.py',

@@ -86,7 +86,8 @@ def pin_memory(cfg: Config) -> None:
 def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, Dataset]:
     """Build each dataset of ``cfg``, so that bad data stop a run before it starts.
 
-    ``made_by`` of the config is a command that makes its data, which the error names.
+    ``made_by`` of the config is a command that makes its data in the current folder, which the
+    error names.
 
     Returns:
         The datasets, by the names of their loaders.
@@ -108,9 +109,17 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, D
             raise UserError(
                 f'{loader}.dataset of {cfg.filename} cannot be built:\n'
                 f'{said_of(error).sentence}'
-                + (f'\nthis makes them, in a checkout of mmvtr: {made_by}' if made_by else '')
+                + (f'\nthis makes them{_from_here(made_by)}' if made_by else '')
             ) from error
     return built
+
+
+def _from_here(command: str) -> str:
+    """Return ': COMMAND', with the whole path of its script, if a checkout with it is here."""
+    checkout = Path(__file__).resolve().parents[2]
+    words = command.split()
+    whole = [str(checkout / word) if (checkout / word).is_file() else word for word in words]
+    return f'{", with a checkout of mmvtr" if whole == words else ""}: {" ".join(whole)}'
 
 
 @contextmanager

@@ -20,7 +20,7 @@ NEEDS = {
     'FAISS': ('faiss', 'True'),
     'Qdrant': ('qdrant_client', 'True'),
     'LanceDB': ('lancedb', 'True'),
-    'LangChain, LlamaIndex, Haystack': ('langchain_core', "['debiased', 'score']"),
+    'LangChain, LlamaIndex, Haystack': ('langchain_core', '5'),
     'Several vectors an item: MaxSim': ('qdrant_client', 'True'),
     'With BM25': ('mmvtr', 'True'),
     'int8 and shorter vectors': ('faiss', 'True'),

@@ -21,7 +21,18 @@ def rows(monkeypatch):
 @pytest.mark.nightly
 def test_the_whole_tool(rows, tmp_path, monkeypatch):
     argv = ['cpu.py', '--quick', '--repeats', '1', '--out', str(tmp_path), '--only']
-    argv += ['arrays', 'large', 'queries', 'steps', 'media', 'evaluation', 'stores']
+    argv += [
+        'arrays',
+        'large',
+        'queries',
+        'steps',
+        'papers',
+        'media',
+        'evaluation',
+        'stores',
+        'tables',
+        'fits',
+    ]
     monkeypatch.setattr(sys, 'argv', argv)
     assert rows('cpu').main() == 0
     page = (tmp_path / 'cpu.md').read_text()
@@ -97,6 +108,19 @@ def test_the_bare_step_is_the_maths_of_dvtr(rows):
     torch.testing.assert_close(contrast, expected['loss_contrastive'], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(matched, expected['loss_match'], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(aligned, expected['loss_align'], rtol=0.05, atol=0.05)
+
+
+def test_steps_by_hand_begin_with_the_same_loss(rows):
+    papers = rows('cpu_rows.papers')
+    found = papers.papers(True, 1)
+    by_hand = [row for row in found if row.anchor == 'bare PyTorch']
+    assert len(by_hand) == 4
+    for row in by_hand:
+        assert float(re.search(r'within (\S+)', row.same)[1]) < 1e-5, row
+    step = papers.Step(papers.ARL, papers.features(16))
+    step()
+    for pairs in step.model.supervision.found.values():
+        assert 0 < pairs.sum() < pairs.numel()  # else nothing ambiguous would be compared
 
 
 def test_a_start_is_a_process_of_its_own(rows):

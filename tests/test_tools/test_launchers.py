@@ -118,5 +118,6 @@ def test_missing_data_are_said_before_any_process_starts(tmp_path):
         [*map(str, command), '--launcher', 'pytorch'], cwd=tmp_path, env=env, capture_output=True,
         text=True,
     )  # fmt: skip
-    assert done.returncode == 1 and not (tmp_path / 'work_dirs').exists()
-    assert 'planted_features.py clips' in done.stderr and done.stderr.count('error: ') == 1
+    assert done.returncode == 1 and [*tmp_path.iterdir()] == [config]  # no clip is rendered either
+    script = ROOT / 'projects/lab/evidence/planted_features.py'
+    assert f': python {script} clips' in done.stderr and done.stderr.count('error: ') == 1

@@ -23,11 +23,14 @@ import torch  # noqa: E402
 
 from cpu_rows.arrays import arrays, large  # noqa: E402
 from cpu_rows.evaluation import evaluation  # noqa: E402
+from cpu_rows.fits import fits  # noqa: E402
 from cpu_rows.media import media  # noqa: E402
+from cpu_rows.papers import papers  # noqa: E402
 from cpu_rows.queries import queries  # noqa: E402
 from cpu_rows.starts import starts  # noqa: E402
 from cpu_rows.steps import steps  # noqa: E402
 from cpu_rows.stores import stores  # noqa: E402
+from cpu_rows.tables import tables  # noqa: E402
 from cpu_rows.timing import HEAD, Row  # noqa: E402
 from gpu_check.report import Table, machine, markdown  # noqa: E402
 
@@ -36,9 +39,12 @@ SECTIONS: dict[str, Callable[[bool, int], list[Row]]] = dict(
     large=large,
     queries=queries,
     steps=steps,
+    papers=papers,
     media=media,
     evaluation=evaluation,
     stores=stores,
+    tables=tables,
+    fits=fits,
     starts=starts,
 )
 #: A ratio above it is mended or explained.

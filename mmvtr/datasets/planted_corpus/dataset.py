@@ -22,7 +22,8 @@ from mmvtr.datasets.planted_corpus.store import (
     read_truth,
 )
 from mmvtr.datasets.planted_corpus.world import FPS, SPLITS, Knobs
-from mmvtr.datasets.video_text import VideoTextDataset
+from mmvtr.datasets.video_text import VideoTextDataset, steps_of
+from mmvtr.datasets.videos.transforms import LoadFeatures
 from mmvtr.functional.values import check_one_of
 from mmvtr.registry import DATASETS
 
@@ -75,7 +76,7 @@ class PlantedDataset(VideoTextDataset):
     Raises:
         ValueError: unknown split or ``graded_by``; a knob or an option of experts out of its range.
         TypeError: an option that is neither.
-        FileNotFoundError: a file of the corpus is missing.
+        FileNotFoundError: a file of the corpus is missing; or frame features, before it is made.
         RuntimeError: a file of the corpus has another version or was changed; experts of another
             corpus or with other options.
     """
@@ -103,6 +104,11 @@ class PlantedDataset(VideoTextDataset):
         self.knobs = Knobs(**{name: options.pop(name) for name in chosen})
         self.folder = Path(data_root) / self.knobs.key
         self.experts = None if experts is None else Experts(**experts)
+        if not self.folder.exists():  # missing features are said before clips are rendered
+            with self._naming_origin():
+                for step in steps_of(video_pipeline):
+                    if isinstance(step, LoadFeatures):
+                        step.check([])
         super().__init__(video_pipeline, text_pipeline, **options)
         if oracle:  # positions among the videos that record transforms have kept
             for text, holds in zip(self.texts, self.truth()):

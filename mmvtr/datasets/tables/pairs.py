@@ -58,8 +58,10 @@ def pairs_of(rows: Sequence[Row], sources: Sources, root: Path, problems: Proble
     """
     wanted = [Wanted(row.video, span_of(row)) for row in rows]
     found = sources.find({one: row.place for one, row in zip(wanted, rows)}, problems)
+    here = {row.video: row.place for row, one in zip(rows, wanted) if one in found}
+    keys = {name: file_key(name, root, place) for name, place in here.items()}
     return [
-        Pair(row, one, found[one], file_key(row.video, root, row.place))
+        Pair(row, one, found[one], keys[row.video])
         for row, one in zip(rows, wanted)
         if one in found
     ]
@@ -78,7 +80,7 @@ def check_pairs(pairs: Sequence[Pair], problems: Problems, *, divided: bool) -> 
     splits: dict[str, Row] = {}
     durations: dict[str, Row] = {}
     for pair in pairs:
-        row, video = pair.row, shown(pair.row.video)
+        row = pair.row
         if row.text_id is not None and row.text:  # other rows are recorded already
             with problems.of('text_id of two texts'):
                 what = f'text_id {shown(row.text_id)} has two texts'
@@ -88,11 +90,11 @@ def check_pairs(pairs: Sequence[Pair], problems: Problems, *, divided: bool) -> 
         if divided:
             with problems.of('video of two splits'):
                 one = splits.setdefault(pair.key, row)
-                _check_same(row, one, 'split', f'{video} is of two splits')
+                _check_same(row, one, 'split', f'{shown(row.video)} is of two splits')
         if row.duration is not None:
             with problems.of('video of two durations'):
                 one = durations.setdefault(pair.file, row)
-                _check_same(row, one, 'duration', f'{video} has two durations')
+                _check_same(row, one, 'duration', f'{shown(row.video)} has two durations')
 
 
 def repeated(pairs: Sequence[Pair]) -> list[str]:

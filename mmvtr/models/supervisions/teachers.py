@@ -82,12 +82,12 @@ class Teachers(BlockSupervision):
         with torch.no_grad():
             each = self.logits(take(texts, rows), videos)
             mean = sum(each) / len(each)
-        match, other = mean[target.positives], mean[~target.positives]
+        match = mean[target.positives]
         sums = dict(
             teacher_match=match.sum(),
-            teacher_other=other.sum(),
+            teacher_other=mean.masked_fill(target.positives, 0.0).sum(),
             matches=mean.new_tensor(float(len(match))),
-            others=mean.new_tensor(float(len(other))),
+            others=mean.new_tensor(float(mean.numel() - len(match))),
         )
         teacher = mean if self.average == 'scores' else torch.stack(each)
         return target.put(teacher=teacher), sums

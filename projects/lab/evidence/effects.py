@@ -22,7 +22,6 @@ import argparse
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
@@ -40,7 +39,6 @@ from comparison.files import MATCHED, OWN, RECALL, ROLES, load_json, with_sums
 from comparison.kinds import Condition
 from comparison.page import write_page
 from comparison.plan import CONDITIONS, FAMILIES, METHODS, SUMS
-from comparison.processes import run_tool
 from comparison.verdicts import MATTERS
 from planted_runs import ROOT, WORK, make_features, sister_tower
 
@@ -267,12 +265,7 @@ def features(trainings: Sequence[Training], jobs: int) -> None:
     if any(knobs.get('trained', True) for knobs in wanted):
         sister_tower()  # which all of them read
     with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(_make_features, wanted))
-
-
-def _make_features(knobs: Mapping[str, Any]) -> None:
-    log = ROOT / WORK / 'features' / knobs['folder']
-    make_features(**knobs, run=partial(run_tool, log=log))
+        list(pool.map(lambda knobs: make_features(**knobs), wanted))
 
 
 def tune(plan: Plan, jobs: int, clock: Clock) -> bool:

@@ -2,13 +2,15 @@
 
     python projects/lab/evidence/planted_features.py [clips] [untrimmed] [confound90]
 
-A frame tower is trained on a sister corpus (other clips, other captions), once, in two minutes.
-What is there in data/planted_features is not made again.
+They go to data/planted_features of the current folder, where the configs look for them.  A frame
+tower is trained on a sister corpus (other clips, other captions), once, in two minutes.  What is
+there is not made again.
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any, Mapping
 
 from planted_runs import FEATURES, make_features
@@ -35,14 +37,9 @@ def parse_args() -> argparse.Namespace:
     return args
 
 
-def make(folder: str) -> None:
-    """Make what is missing in a folder."""
-    make_features(folder, **FOLDERS[folder])
-
-
 def main() -> None:
     for folder in parse_args().folders or FOLDERS:
-        make(folder)
+        make_features(folder, home=Path.cwd(), **FOLDERS[folder])
         print(FEATURES / folder)
 
 

@@ -258,6 +258,14 @@ def test_unknown_split_and_knob(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_missing_features_are_said_before_a_clip_is_rendered(tmp_path):
+    stored = dict(type='mmvtr.LoadFeatures', path=str(tmp_path / 'clips'))
+    pipelines = dict(video_pipeline=[stored], text_pipeline=[])
+    with pytest.raises(FileNotFoundError, match=r'clips \(PlantedDataset train\)'):
+        PlantedDataset(**pipelines, split='train', data_root=str(tmp_path / 'planted'), **TINY)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_untrimmed_base_config(tmp_path, monkeypatch):
     """Every moment is told of, and has at least 6 of the 24 frames that features are made of."""
     register_all_modules()

@@ -19,13 +19,13 @@ NNN, CSLS, SHARE, ITERATIONS = (16, 0.75), (10, 0.5), (0.05, 0.5), 4
 class Sets:
     """Gallery, bank and queries, unit vectors with a common direction, as embedders give them."""
 
-    def __init__(self, items: int, bank: int, queries: int) -> None:
+    def __init__(self, items: int, bank: int, queries: int, dim: int = DIM) -> None:
         rng = np.random.default_rng(0)
-        mean = 0.5 * rng.standard_normal((1, DIM), dtype='float32')
-        self.gallery = unit(rng.standard_normal((items, DIM), dtype='float32') + mean)
+        mean = 0.5 * rng.standard_normal((1, dim), dtype='float32')
+        self.gallery = unit(rng.standard_normal((items, dim), dtype='float32') + mean)
         self.bank, self.queries = (
             unit(self.gallery[rng.integers(0, items, n)] + 1.5 * noise)
-            for n, noise in ((n, rng.standard_normal((n, DIM), dtype='float32'))
+            for n, noise in ((n, rng.standard_normal((n, dim), dtype='float32'))
                              for n in (bank, queries))
         )  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import importlib.util
 import tempfile
 from pathlib import Path
@@ -14,15 +13,22 @@ import numpy as np
 import open_clip
 import torch
 import torch.nn.functional as F
-from mmengine.optim import OptimWrapper
 from torch import Tensor
 
-from cpu_rows.steps import collated, retriever
+from cpu_rows.papers import TEACHERS, Step, taught
+from cpu_rows.steps import collated
 from cpu_rows.timing import Call, Row, beside
 from mmvtr.datasets.videos.frame_sampling import uniform
 from mmvtr.datasets.videos.video_io import read_frames
 
 TOWER, VIDEOS, FRAMES, WORDS, KEPT = 'ViT-B-32-quickgelu', 4, 4, 77, 12
+ENCODER = dict(
+    encoder=dict(
+        type='mmvtr.CLIP4Clip',
+        frames=dict(type='mmvtr.OpenCLIPFrames', model=TOWER, pretrained=None),
+        text=dict(type='mmvtr.OpenCLIPText', model=TOWER, pretrained=None),
+    )
+)
 
 
 def media(quick: bool, repeats: int) -> list[Row]:
@@ -43,24 +49,13 @@ def _of_a_tower(repeats: int) -> list[Row]:
     frames = torch.randint(0, 255, shape, dtype=torch.uint8, generator=generator)
     words = torch.randint(1, 40_000, (VIDEOS, WORDS), generator=generator)
     words[:, 0], words[:, -1] = 49_406, 49_407
-    tower = dict(model=TOWER, pretrained=None)
-    model = retriever(
-        dict(
-            encoder=dict(
-                type='mmvtr.CLIP4Clip',
-                frames=dict(type='mmvtr.OpenCLIPFrames', **tower),
-                text=dict(type='mmvtr.OpenCLIPText', **tower),
-            )
-        )
-    )
-    optimizer = OptimWrapper(torch.optim.AdamW(model.parameters(), 1e-5))
     data = collated(frames, words)
-    return beside(
-        f'a step of ViT-B/32, {VIDEOS} x {FRAMES} frames',
-        lambda: model.train_step(copy.copy(data), optimizer),
-        {'open_clip in a loop': _bare_tower(frames, words)},
-        repeats,
-    )
+    rows = beside(f'a step of ViT-B/32, {VIDEOS} x {FRAMES} frames', Step(ENCODER, data),
+                  {'open_clip in a loop': _bare_tower(frames, words)}, repeats)  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        student = Step({**ENCODER, **taught(folder, VIDEOS)}, data)
+        work = f'the same of a student of {TEACHERS}'
+        return rows + beside(work, student, {'without teachers': Step(ENCODER, data)}, repeats)
 
 
 def _bare_tower(frames: Tensor, words: Tensor) -> Call:

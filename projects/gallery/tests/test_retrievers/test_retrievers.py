@@ -100,6 +100,20 @@ def test_a_store_of_langchain_lives():
     assert len(store.fitted) == 38 and len(store.similarity_search('a dog')) == 4
 
 
+def changed(one, documents, new):
+    """Add, update and remove items and their documents; the list of a fresh fit of what is left."""
+    documents['new'] = new
+    one.add(np.array([VECTOR], 'f4'), ids=['new'])
+    one.update(VIDEOS[1:2], ids=[IDS[2]])
+    first = one.search(np.array([VECTOR], 'f4'), 2).ids[0, 1]
+    one.remove([first])
+    del documents[first]
+    rows = {**dict(zip(IDS, VIDEOS)), 'new': VECTOR, IDS[2]: VIDEOS[1]}
+    left = [x for x in rows if x != first]
+    fresh = mmvtr.fit(np.array([rows[x] for x in left], 'f4'), (ASKED, SEEN), 'nnn', ids=left)
+    return fresh.search(np.array([VECTOR], 'f4'), 5)
+
+
 @pytest.mark.parametrize('named', [False, True])
 def test_llama_index(named):
     pytest.importorskip('llama_index.core', reason='needs mmvtr-gallery[llama-index]')
@@ -127,6 +141,14 @@ def test_llama_index(named):
         np.testing.assert_allclose([x.score for x in found], expected.debiased[0])
     with pytest.raises(ValueError, match='79 documents for 80 fitted items'):
         DebiasedRetriever(one, Fixed(), nodes[:-1])
+    if named:
+        one = mmvtr.fit(VIDEOS, (ASKED, SEEN), 'nnn', ids=IDS)
+        retriever = DebiasedRetriever(one, Fixed(), given, similarity_top_k=5)
+        retriever.retrieve(TEXT)
+        expected = changed(one, given, TextNode(text='new', id_='new'))
+        found = retriever.retrieve(TEXT)
+        assert [x.node.id_ for x in found] == expected.ids[0].tolist()
+        assert np.ptp([x.score for x in found] - expected.debiased[0]) < 1e-5  # another mean
 
 
 @pytest.mark.parametrize('named', [False, True])
@@ -155,6 +177,14 @@ def test_haystack(named):
     assert documents[0].score is None
     with pytest.raises(ValueError, match='79 documents for 80 fitted items'):
         DebiasedRetriever(one, documents[:-1])
+    if named:
+        one = mmvtr.fit(VIDEOS, (ASKED, SEEN), 'nnn', ids=IDS)
+        retriever = DebiasedRetriever(one, given, top_k=5)
+        retriever.run(VECTOR)
+        expected = changed(one, given, Document(content='new', id='new'))
+        found = retriever.run(VECTOR)['documents']
+        assert [x.id for x in found] == expected.ids[0].tolist()
+        assert np.ptp([x.score for x in found] - expected.debiased[0]) < 1e-5  # another mean
 
 
 def test_what_is_added_and_removed_is_found_and_gone():

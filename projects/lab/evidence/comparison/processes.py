@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Sequence
 
 import torch
-from planted_runs import ROOT, WORK
+
+ROOT = Path(__file__).resolve().parents[4]
 
 #: What every child needs; loaded once, in the process that they are forked from.  (A module that a
 #: version of python lacks is passed over.)
@@ -26,12 +27,13 @@ PRELOAD = [
 ]
 
 
-def run_tool(*command: object, log: Path = ROOT / WORK) -> None:
+def run_tool(*command: object, log: Path, home: Path = ROOT) -> None:
     """Run a tool as a command line would, in a process that has loaded all modules already.
 
     Args:
         command: file and arguments.
         log: folder of its ``output.log``, and of ``cpu_seconds``.
+        home: folder in which it runs.
 
     Raises:
         SystemExit: it failed; with the end of its log.
@@ -39,9 +41,12 @@ def run_tool(*command: object, log: Path = ROOT / WORK) -> None:
     log.mkdir(parents=True, exist_ok=True)
     context = multiprocessing.get_context('forkserver')
     context.set_forkserver_preload(PRELOAD)
-    child = context.Process(target=_run_tool, args=(list(map(str, command)), log))
+    child = context.Process(target=_run_tool, args=(list(map(str, command)), log, home))
     child.start()
-    child.join()
+    try:
+        child.join()
+    finally:  # after Ctrl-C
+        child.terminate()
     if child.exitcode:
         raise SystemExit(f'{command[0]}: {log / "output.log"}:\n{last_words(log)}')
 
@@ -51,9 +56,9 @@ def last_words(log: Path) -> str:
     return (log / 'output.log').read_text()[-3000:]
 
 
-def _run_tool(command: Sequence[str], log: Path) -> None:
+def _run_tool(command: Sequence[str], log: Path, home: Path) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    os.chdir(ROOT)
+    os.chdir(home)
     with open(log / 'output.log', 'a') as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)

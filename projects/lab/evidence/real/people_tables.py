@@ -35,7 +35,7 @@ def people_blocks(table: Table, words: Optional[Table], again: Sequence[Row]) ->
 def people_by_items(table: Table) -> str:
     """Differences in people's figures with intervals over images, where one excludes 0; or ''."""
     keys = ('auc', 'expert_rho', 'map')
-    lines = _head([f'F, {TEXTS[table.text]}', 'seeds', *(PEOPLE[key] for key in keys)])
+    lines = _head([f'Flickr8k, {TEXTS[table.text]}', 'seeds', *(PEOPLE[key] for key in keys)])
     for name in NAMES:
         pairs = [(a, b) for a, b in table.paired(name, 'best') if 'shares' in a and 'shares' in b]
         if not pairs or not table.control(name):

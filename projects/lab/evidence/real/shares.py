@@ -52,12 +52,12 @@ def of_people(raw: Raw) -> list[dict]:
     total = int(others.sum())
     return [
         dict(
-            set='Flickr8k, judged images',
+            set='Flickr8k, of which the judged images are a part',
             how='the crowd says so, lower bound',
             share=yes.sum() / total,
         ),
         dict(
-            set='Flickr8k, judged images',
+            set='Flickr8k, of which the judged images are a part',
             how='extrapolated by MiniLM',
             share=found / total,
         ),

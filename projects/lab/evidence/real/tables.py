@@ -413,7 +413,7 @@ def short_table(tables: Sequence[Table]) -> str:
     """One table of all sets: the aim at best and at last, with the verdicts' signs."""
     looks = [(table, when) for table in tables for when in ('best', 'last')]
     columns = [f'{SETS[table.name]}, {when}' for table, when in looks]
-    lines = _head(['method', 'seeds of each set', *columns])
+    lines = _head(['method', 'seeds, set by set', *columns])
     for name in NAMES:
         cells = [judged(table, name, when) for table, when in looks]
         if any(cells):
