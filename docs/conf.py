@@ -34,6 +34,7 @@ html_theme = 'furo'
 html_title = 'mmvtr'
 html_static_path = ['_static']
 html_css_files = ['custom.css']
+html_search_scorer = 'search.js'
 html_show_sphinx = False
 html_math_renderer = 'mathml'  # set when the site is built: no script, no font, no network
 
@@ -115,6 +116,15 @@ def no_mail(app: Any, tree: nodes.document) -> None:
     for node in [*tree.findall(nodes.reference)]:
         if node.get('refuri', '').startswith('mailto:'):
             node.replace_self(nodes.Text(node.astext()))
+
+
+def set_search_words(app: Any, tree: nodes.document) -> None:
+    """``<!-- search: parquet, Arrow -->`` makes its section the first answer to these words."""
+    entries = app.env.domains['index'].data['entries'].setdefault(app.env.docname, [])
+    for node in tree.findall(nodes.raw):
+        found = re.fullmatch(r'\s*<!-- search: (.*?) -->\s*', node.astext(), flags=re.DOTALL)
+        for word in found[1].split(',') if found else ():
+            entries.append(('single', word.strip(), node.parent['ids'][0], 'main', None))
 
 
 def name_projects(app: Any, name: str, source: list[str]) -> None:
@@ -252,6 +262,7 @@ def setup(app: Any) -> None:
     app.connect('builder-inited', write_reference)
     app.connect('builder-inited', copy_gallery)
     app.connect('doctree-read', no_mail)
+    app.connect('doctree-read', set_search_words)
     app.connect('source-read', set_reference)
     app.connect('source-read', set_zoo)
     app.add_html_math_renderer('mathml', (set_inline, None), (set_display, None))

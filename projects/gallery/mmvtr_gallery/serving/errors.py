@@ -138,7 +138,7 @@ def sentence_of(error: Exception, private: Sequence[str] = ()) -> str:
     if isinstance(error, _OWN):
         return str(error)
     if isinstance(error, OverflowError):
-        return f'a number of the request is too large: {error}'
+        return 'a number of the request is too large'
     if isinstance(error, RecursionError):
         return 'the request is nested too deeply'
     if isinstance(error, UnknownWords):
@@ -213,4 +213,4 @@ async def _gone(request: Request, error: ClientDisconnect) -> Response:
 
 async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
     logging.getLogger('mmvtr_gallery.serving').error('%s %s', request.method, request.url.path)
-    return answer(500, f'an unexpected {type(error).__name__}; the log of the service says more')
+    return answer(500, 'the service failed; its log says why')

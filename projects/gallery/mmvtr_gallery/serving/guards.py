@@ -51,11 +51,15 @@ class Guard:
         headers = Headers(scope=scope)
         name = _without_port(headers.get('host', ''))
         if self._hosts is not None and name not in self._hosts:
-            refusal = answer(421, f'this service is not called {name[:80]!r} (mmvtr serve --name)')
+            refusal = answer(
+                421,
+                f'this service does not answer under the name {name[:80]!r}; mmvtr serve --name '
+                'allows further names',
+            )
             await refusal(scope, receive, send)
             return
         if scope['method'] not in ('GET', 'HEAD') and not _same_site(headers):
-            refusal = answer(403, 'a page of another site may not send this; ask without a browser')
+            refusal = answer(403, 'requests from the pages of other sites are refused')
             await refusal(scope, receive, send)
             return
         most = self._uploads.get(scope['path'], self._body)
@@ -70,7 +74,7 @@ class Guard:
             message = await receive()
             seen += len(message.get('body', b''))
             if seen > most:
-                raise HTTPException(413, f'a body may have at most {most} bytes here')
+                raise HTTPException(413, _largest(most))
             return message
 
         head = scope['method'] == 'HEAD'
@@ -88,8 +92,12 @@ class Guard:
         await self._app(dict(scope, method='GET') if head else scope, counted, with_headers)
 
 
+def _largest(most: int) -> str:
+    return f'a request may have at most {most / 2**20:g} MiB here'
+
+
 def _too_large(most: int) -> Any:
-    return answer(413, f'a body may have at most {most} bytes here', Connection='close')
+    return answer(413, _largest(most), Connection='close')
 
 
 def _same_site(headers: Headers) -> bool:

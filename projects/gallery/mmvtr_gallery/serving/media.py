@@ -49,12 +49,12 @@ def byte_range(header: Optional[str], size: int) -> Optional[Range]:
     if not first:  # a suffix range: the last bytes
         count = min(int(last), size)
         if not count:
-            raise Unsatisfiable(f'the file has {size} bytes')
+            raise Unsatisfiable(f'the range is not in the file, which has {size} bytes')
         return Range(size - count, size - 1)
     if last and int(last) < int(first):
         return None
     if int(first) >= size:
-        raise Unsatisfiable(f'the file has {size} bytes')
+        raise Unsatisfiable(f'the range is not in the file, which has {size} bytes')
     return Range(int(first), min(int(last), size - 1) if last else size - 1)
 
 

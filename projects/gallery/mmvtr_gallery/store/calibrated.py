@@ -125,8 +125,8 @@ class Calibrated(ABC):
         fit = self.calibration
         if fit is None:
             raise ValueError(
-                'the gallery has no calibration that says which scores match: keep one in it '
-                '(store.calibrate, or mmvtr export_index --calibration)'
+                'the gallery has no calibration that says which scores match: judge hits and ask '
+                '/calibrate, or give one (mmvtr export_index --calibration, store.calibrate)'
             )
         return fit.threshold(precision, candidates=self.count())
 

@@ -75,7 +75,7 @@ def parsed(given: Optional[Mapping[str, Any]], metadata: Mapping[str, str]) -> l
     if given is None:
         return []
     if not isinstance(given, Mapping):
-        raise ValueError(f'filter: a mapping column -> value expected, got {shown(given)}')
+        raise ValueError(f'filter: values by column expected, got {shown(given)}')
     types = {**COLUMNS, **metadata}
     return [_condition(name, wanted, types) for name, wanted in given.items()]
 

@@ -190,7 +190,7 @@ def checked_ids(ids: Sequence[str]) -> list[str]:
             )
     twice = [name for name, count in Counter(ids).items() if count > 1]
     if twice:
-        raise ValueError(f'{len(twice)} ids occur twice, e.g. {_few(twice)}')
+        raise ValueError(f'given twice: {_those(twice)}')
     return ids
 
 
@@ -225,13 +225,13 @@ def check_spans(starts: Sequence[Optional[float]], ends: Sequence[Optional[float
 def refuse_known(known: Sequence[str]) -> None:
     """Raise KnownIds if ids that were to be new are in the store."""
     if known:
-        raise KnownIds(f'{len(known)} ids are in the store already, e.g. {_few(known)}')
+        raise KnownIds(f'the gallery has {_those(known)} already')
 
 
 def refuse_unknown(unknown: Sequence[str]) -> None:
     """Raise UnknownIds if ids are missing from the store."""
     if unknown:
-        raise UnknownIds(f'{len(unknown)} ids are not in the store, e.g. {_few(unknown)}')
+        raise UnknownIds(f'the gallery has no {_those(unknown)}')
 
 
 def checked_columns(
@@ -335,5 +335,8 @@ def _fits(name: str, row: int, value: Any, kind: Optional[str]) -> Any:
     return value
 
 
-def _few(names: Sequence[str]) -> str:
-    return str([name if len(name) <= 60 else f'{name[:57]}...' for name in names[:5]])
+def _those(names: Sequence[str]) -> str:
+    """Return the names of items for a message: ``item 'a'``, ``items 'a', 'b' and 9 more``."""
+    few = ', '.join(repr(x if len(x) <= 60 else f'{x[:57]}...') for x in names[:5])
+    more = f' and {len(names) - 5} more' if len(names) > 5 else ''
+    return f'item{"s" * (len(names) > 1)} {few}{more}'

@@ -162,7 +162,8 @@ class Refits:
             found, needed = len(bank), min(count, self.online.capacity)
         else:
             raise ValueError(
-                'refit: no queries were given, and the store keeps none of those that it has served'
+                'refit: no texts or vectors were given, and the store keeps none of the queries '
+                'that it has served'
             )
         if not count:
             raise ValueError('refit: the store is empty')
@@ -201,9 +202,9 @@ class Refits:
         last = self.debiaser
         if last is None or last.bank_.items is None:
             raise ValueError(
-                f'refit: items seen before belong to {transform}, such as the videos of the bank, '
-                f'and the gallery keeps none: give them (items=), or name another transform, such '
-                f'as {ADDITIVE[0]!r}'
+                f'refit: {transform} also reads items seen before, such as the videos of the '
+                f'bank, and the gallery keeps none: name another transform, such as '
+                f'{ADDITIVE[0]!r}, or give such items (items= in Python)'
             )
         return last.bank_.items
 

@@ -512,9 +512,7 @@ def test_what_search_refuses(folder, tool, error, tmp_path, capsys):
     assert 'holds no store: store.json is missing' in error('search.py', tmp_path, 'a')
     tool('export_index.py', 'config.py', 'bare.pth', '--out', tmp_path)
     files = contents(tmp_path)
-    assert "1 ids are in the store already, e.g. ['g']" in error(
-        'search.py', tmp_path, '--add', 'g.mp4'
-    )
+    assert "the gallery has item 'g' already" in error('search.py', tmp_path, '--add', 'g.mp4')
     assert 'gone.mp4' in error('search.py', tmp_path, '--add', 'k.mp4', 'gone.mp4')
     (tmp_path / 'broken.mp4').write_text('no video')
     assert 'broken.mp4' in error('search.py', tmp_path, '--add', tmp_path / 'broken.mp4')

@@ -94,9 +94,9 @@ def contents(folder):
     [
         (('--delete', 'g', '--add', 'broken.mp4'), 'broken'),
         (('--delete', 'g', '--add', 'gone.mp4'), 'gone.mp4'),
-        (('--delete', 'nobody', '--add', 'k.mp4'), 'not in the store'),
-        (('--delete', 'g', '--add', 'h.mp4'), 'in the store already'),
-        (('--delete', 'g', 'nobody'), 'not in the store'),
+        (('--delete', 'nobody', '--add', 'k.mp4'), 'has no item'),
+        (('--delete', 'g', '--add', 'h.mp4'), 'has item'),
+        (('--delete', 'g', 'nobody'), 'has no item'),
         (('--refit', 'texts.txt'), '2 different queries are too few for 4 items'),
         (('--undo',), 'has no change to undo'),
     ],
@@ -310,7 +310,7 @@ def test_quarantine_and_release(folder, gallery, tool, error):
     said, _, *rows = printed.splitlines()
     assert said == f'{gallery}: 1 of 4 videos are in quarantine'
     assert len(rows) == 3 and first not in [row.split()[1] for row in rows]
-    assert 'not in the store' in error('search.py', gallery, '--quarantine', 'nobody')
+    assert 'has no item' in error('search.py', gallery, '--quarantine', 'nobody')
     assert 'not in quarantine' in error('search.py', gallery, '--release', 'nobody')
     printed = tool('search.py', gallery, 'a', '--k', 1, '--release', first)
     assert printed.splitlines()[0] == f'{gallery}: 0 of 4 videos are in quarantine'

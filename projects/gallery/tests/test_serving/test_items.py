@@ -271,7 +271,7 @@ def test_a_video_that_is_sent_is_kept(client, folder, library, place):
     [
         ('x.mp4', b'no video', 'x', 422, 'the file cannot be read as a video: Invalid data'),
         ('x.mp4', b'', 'x', 422, 'the file cannot be read as a video'),
-        ('x.mp4', None, 'a', 409, "ids are in the store already, e.g. ['a']"),
+        ('x.mp4', None, 'a', 409, "the gallery has item 'a' already"),
         ('x.mp4', None, 'a\u202eb', 422, 'cannot be seen'),
         ('there.mp4', None, 'x', 409, "the library has a file 'there.mp4' already"),
         ('link.mp4', None, 'x', 409, "the library has a file 'link.mp4' already"),

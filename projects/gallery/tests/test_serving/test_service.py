@@ -118,7 +118,7 @@ def test_another_site_sends_nothing_in_a_visitors_name(client, folder, headers, 
         sent = dict(headers, Content_Type='text/plain' if body is video else 'application/json')
         status, _, said = client('POST', path, body, **sent)
         assert (status == 200) == allowed, said
-        assert allowed or (status == 403 and 'another site' in said['error'])
+        assert allowed or (status == 403 and 'other sites' in said['error'])
     assert client('GET', '/health', **headers)[0] == 200  # of which no other page sees the answer
 
 
@@ -278,12 +278,12 @@ def test_what_is_refused(client, folder, place):
         status, said = asked(**body)
         assert status == 422 and words in said, (body, said)
     assert len(client.search(text='x')['hits']) == 7  # 12, or all
-    assert asked(like='nobody', k=1) == (404, "1 ids are not in the store, e.g. ['nobody']")
+    assert asked(like='nobody', k=1) == (404, "the gallery has no item 'nobody'")
     assert client.error(*ask, b'{"text": ')[0] == 422
     most = 8 * 2**20
     assert client.error(*ask, Content_Length=str(most + 1)) == (
         413,
-        f'a body may have at most {most} bytes here',
+        f'a request may have at most {most / 2**20:g} MiB here',
     )
     chunks = iter([b'x' * most, b'x'])
     assert client.error(*ask, chunks, Transfer_Encoding='chunked')[0] == 413
@@ -322,13 +322,13 @@ def test_what_is_refused(client, folder, place):
         "'broken.mp4' cannot be read as a video: Invalid data found when processing input",
     )
     assert adding()[1] == "'z' has neither a file nor a vector"
-    assert adding(id='a', file='b.mp4') == (409, "1 ids are in the store already, e.g. ['a']")
+    assert adding(id='a', file='b.mp4') == (409, "the gallery has item 'a' already")
     assert 'another model' in adding(vector=[1.0])[1]
     assert 'not finite' in adding(vector=[float('nan'), 1.0])[1]
     assert 'expected bool' in adding(vector=[1.0, 0.0], metadata=dict(odd='x'))[1]
     assert client.error('POST', '/delete', dict(ids=['b', 'nobody']), **token)[0] == 404
     status, said = client.error('POST', '/refit', dict(), **token)
-    assert status == 422 and 'keeps none of those that it has served' in said
+    assert status == 422 and 'keeps none of the queries that it has served' in said
     assert open_store(place).count() == 7
 
 

@@ -67,12 +67,12 @@ def test_what_goes_and_comes_is_one_change(store):
 @pytest.mark.parametrize(
     'ids, given, removing, words',
     [
-        (['v5'], vectors(2, 1), ['v4'], 'in the store already'),
-        (['new'], vectors(2, 1), ['v4', 'nobody'], 'not in the store'),
+        (['v5'], vectors(2, 1), ['v4'], 'has item'),
+        (['new'], vectors(2, 1), ['v4', 'nobody'], 'has no item'),
         (['new'], vectors(2, 2), ['v4'], '1 ids, 2 vectors'),
         (['new'], vectors(2, 1) * np.nan, ['v4'], 'not finite'),
-        (['new'], vectors(2, 1), ['v4', 'v4'], 'occur twice'),
-        (['v3', 'v5'], vectors(2, 2), ['v3'], 'in the store already'),
+        (['new'], vectors(2, 1), ['v4', 'v4'], 'given twice: item'),
+        (['v3', 'v5'], vectors(2, 2), ['v3'], 'has item'),
     ],
 )
 def test_what_is_refused_removes_nothing(store, ids, given, removing, words):

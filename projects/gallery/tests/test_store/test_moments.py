@@ -180,7 +180,7 @@ def test_an_index_of_windows(tmp_path, form):
 def test_what_is_refused(tmp_path):
     store, moments = made(tmp_path)
     with store, moments:
-        with pytest.raises(ValueError, match='not in the store'):
+        with pytest.raises(ValueError, match='has no item'):
             moments.put({'nobody': windows_of(0)})
         with pytest.raises(ValueError, match='one window or more'):
             moments.put({NAMES[0]: Windows([], [], VECTORS[0][:0])})

@@ -124,7 +124,7 @@ def test_an_index_leaves_it_out(store):
 
 def test_what_is_refused(store):
     for change, ids, said in (
-        (store.quarantine, ['gone'], 'not in the store'),
+        (store.quarantine, ['gone'], 'has no item'),
         (store.quarantine, [], 'at least one'),
         (store.quarantine, 'v', 'a list of strings'),
         (store.release, [NAMES[7]], "1 ids are not in quarantine, e.g. .v'7"),

@@ -244,7 +244,7 @@ function sayFound(found, query) {
   const about = make('bdi', {textContent: query.text ? `“${short(name, 80)}”` : short(name, 80), title: name});
   const moved = found.hits.filter((hit) => hit.moved !== hit.rank).length;
   const other = found.transform ? 'raw scores' : 'debiased scores';
-  const movement = debiases(query) ? ` · ${moved} of ${found.hits.length} stand elsewhere by ${other}` : '';
+  const movement = debiases(query) ? ` · ${moved} of ${found.hits.length} have another rank by ${other}` : '';
   const unfiltered = query.video && filters.value() ? ' · the filter is not for videos' : '';
   $('said').replaceChildren(query.like ? 'videos like ' : '', about, ` · ${found.ms.toFixed(0)} ms${movement}${unfiltered}`);
 }
@@ -369,7 +369,7 @@ $('share').onclick = async () => {
     await navigator.clipboard.writeText(location.href);
     said.textContent = 'Copied';
   } catch {
-    said.textContent = 'It is in the address bar';
+    said.textContent = 'Copy the address of this page';
   }
   setTimeout(() => { said.textContent = 'Copy link'; }, 2000);
 };
