@@ -38,7 +38,7 @@ def changed(
     if count:
         check_width(further, state.width, 'the further videos')
     elif gone.all():
-        raise ValueError('no item would be left')
+        raise ValueError('this removes all items, but one or more must stay')
     ids, gallery, absent, fitted = state.ids, state.gallery, state.absent, state.fitted
     if ids is not None:
         left = ids[~gone.numpy()].tolist()

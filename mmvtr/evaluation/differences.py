@@ -186,7 +186,7 @@ def _counts(fields: Sequence[np.ndarray]) -> dict[str, int]:
 
 
 def corrected(rows: Iterable[Optional[Difference]]) -> list[Difference]:
-    """Return rows with Holm's correction of their p-values for all of them together."""
+    """Return the rows without None, their p-values corrected over all of them (Holm)."""
     differences = [row for row in rows if row is not None]
     tested = [row.p_within for row in differences if row.p_within is not None]
     within = iter(holm(tested))

@@ -174,13 +174,13 @@ def check_readable(target: Target, reader: nn.Module) -> None:
         return
     if isinstance(target.weights, Mapping) and 'directions' not in slots:
         raise ValueError(
-            f'{type(reader).__name__} reads weights of both directions, but the supervision has '
-            'made some by direction, as a ContrastiveLoss reads them'
+            f'{type(reader).__name__} takes one weight for both directions of a pair, but the '
+            'supervision gives one for each: use a loss that takes both, such as ContrastiveLoss'
         )
     if is_soft(target.positives) and 'positives' not in slots:
         raise ValueError(
-            f'{type(reader).__name__} reads positives that are true or false, but the supervision '
-            'has made soft ones in [0, 1], as a ContrastiveLoss reads them'
+            f'{type(reader).__name__} takes positives that are true or false, but the supervision '
+            'gives soft ones in [0, 1]: use a loss that takes these, such as ContrastiveLoss'
         )
 
 

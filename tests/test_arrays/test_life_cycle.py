@@ -178,7 +178,7 @@ def test_what_is_no_change_of_items_is_refused():
     for call, said in (
         (lambda: one.remove(['v1', 'x']), "no item with the id 'x'"),
         (lambda: one.remove(['v1', 'v1']), "'v1' occurs twice"),
-        (lambda: one.remove(IDS), 'no item would be left'),
+        (lambda: one.remove(IDS), 'this removes all items'),
         (lambda: one.update(VIDEOS[:1], ids=['x']), "no item with the id 'x'"),
         (lambda: one.update(VIDEOS[:2], ids=['v1']), '1 ids for 2 videos'),
         (lambda: one.update(VIDEOS[:1, :3], ids=['v1']), 'have width 3'),

@@ -223,7 +223,7 @@ def test_bad_arguments_are_named():
         with pytest.raises(ValueError, match=f'k must be 1 to 15, the gallery, not {k}'):
             fn.k_occurrence(scores, k=k)
     assert len(fn.k_occurrence(scores, k=16, dim=0)) == 24
-    with pytest.raises(ValueError, match='skewness needs finite values'):
+    with pytest.raises(ValueError, match='skewness expects one or more values, all finite'):
         fn.skewness(torch.empty(0))
     with pytest.raises(ValueError, match=r'scores \[24, 15\] and positives \[24, 14\] differ'):
         fn.error_rates_by_mass(scores, some_positives()[:, 1:], temperature=1.0)

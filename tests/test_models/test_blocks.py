@@ -232,7 +232,7 @@ def test_soft_positives_are_refused_by_what_reads_true_and_false():
     for name, loss in (('ncl', 'Normalized'), ('egonce', 'EgoNCE'), (RankingLoss(), 'Ranking')):
         for rows in (3, None):
             model = make_model('soft', ('pooled', name), rows)
-            with pytest.raises(ValueError, match=f'{loss}.*reads positives that are true or false'):
+            with pytest.raises(ValueError, match=f'{loss}.*takes positives that are true or false'):
                 run(model, make_batch())
     with pytest.raises(ValueError, match='fills target.positives, which no loss reads'):
         make_model('soft', (RankingLoss(),))

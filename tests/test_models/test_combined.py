@@ -140,7 +140,7 @@ def test_a_loss_of_a_project_may_read_what_its_class_does_not_list():
     check_read(filled, dict(loss=Mine()))
     soft = Target(positives=torch.full((2, 2), 0.5))
     check_readable(soft, Mine())
-    with pytest.raises(ValueError, match='RankingLoss reads positives that are true or false'):
+    with pytest.raises(ValueError, match='RankingLoss takes positives that are true or false'):
         check_readable(soft, RankingLoss())
 
 

@@ -141,7 +141,6 @@ class Knobs:
         untrimmed: consecutive moments per clip, each described by its own captions.
         uneven: a validation or test clip has ``test_captions`` * (1 - uneven) to ``test_captions``
             * (1 + uneven) captions, drawn uniformly; at least one.
-
         near_duplicates: clips per scene: 1: each clip has its own scene; k: k consecutive clips
             share one scene, like several uploads of one event.  They show the same objects and
             actions, drawn anew, and differ in the background, which specific captions mention.

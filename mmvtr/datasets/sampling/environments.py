@@ -239,10 +239,10 @@ class RemoveByLength(Environments):
 
 @TASK_UTILS.register_module()
 class RemoveRandom(Environments):
-    """Random removal of as many videos (RmvRand), the control of a removal by length.
+    """Removal of videos at random (RmvRand), as many as a removal by length: its control.
 
     Args:
-        like: config of the removal, a :class:`RemoveByLength`.
+        like: config of the removal by length, a :class:`RemoveByLength`.
         seed: seed of the draw.
     """
 

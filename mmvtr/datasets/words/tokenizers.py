@@ -92,9 +92,10 @@ class WordTokenize(BaseTransform):
     def __init__(self, vocab_file: str, context_length: int = 32, *, spans: bool = False) -> None:
         self.vocab_file = vocab_file
         words = Path(vocab_file).read_text(encoding='utf-8').split()
-        if len(set(words)) < len(words):
-            raise ValueError(f'{vocab_file}: a word occurs more than once')
         self.ids = {word: i for i, word in enumerate(words)}
+        if len(self.ids) < len(words):
+            twice = next(word for i, word in enumerate(words) if self.ids[word] != i)
+            raise ValueError(f'{vocab_file}: the word {twice!r} occurs more than once')
         self.limit = context_length
         self.spans = spans
 

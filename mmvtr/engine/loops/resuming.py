@@ -341,8 +341,8 @@ def _replay(runner: Runner) -> None:
     for one in listed:
         if one.param_name not in SCHEDULED or getattr(one, 'need_val_args', False):
             raise UserError(
-                f'{type(one).__name__} of {one.param_name} cannot be brought to step '
-                f'{runner.iter}: resume with the previous values'
+                f'the schedule {type(one).__name__} of {one.param_name} cannot be computed anew up '
+                f'to step {runner.iter}: resume with the values that the training began with'
             )
     for wrapper in wrappers_of(runner.optim_wrapper):
         wrapper._global_step = 0  # the wrapper has made steps: otherwise every scheduler warns

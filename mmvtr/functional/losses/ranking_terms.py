@@ -28,14 +28,14 @@ class TermChoice(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Inputs of the terms of a loss, or of the terms over its ambiguous pairs.
+    """The matrices from which a ranking loss computes its terms, over all or over ambiguous pairs.
 
     Attributes:
         scores: float [T, V].
-        positives: bool [T, V].
-        margin, weights: float [T, V].
-        ahead: float [T, V], positives' scores minus a margin of their own, if they have one; None:
-            their scores.
+        positives: bool [T, V], pairs that should rank first.
+        margin: float [T, V], by how much a positive should exceed this negative.
+        weights: float [T, V], of the negatives' terms.
+        ahead: float [T, V], scores of the positives minus their own margins; None: they have none.
     """
 
     scores: Tensor

@@ -164,7 +164,8 @@ def generality(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> 
 def k_occurrence(scores: Tensor, *, k: int, dim: int = 1) -> Tensor:
     """Return how many queries have each item among their ``k`` best (Radovanovic et al. 2010).
 
-    Items tied for the last places share them: the expected number if ties break at random.
+    Items tied for the last of the ``k`` places share them: each counts as often as it would on
+    average if ties were broken at random.
 
     Args:
         scores: float [T, V].
@@ -220,7 +221,7 @@ def skewness(x: Tensor) -> Tensor:
             tensor(1.1547, dtype=torch.float64)
     """
     if not len(x) or not x.isfinite().all():
-        raise ValueError('skewness needs finite values, at least one')
+        raise ValueError('skewness expects one or more values, all finite')
     deviation = x.double() - x.double().mean()
     deviation = deviation / deviation.abs().amax()  # else cubes of tiny or huge x are 0 or inf
     standard = deviation.square().mean().sqrt()

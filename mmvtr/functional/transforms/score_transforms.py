@@ -441,7 +441,7 @@ class local_scaling(Transform):
     share: float = _of_bank(0.05)
 
     def biases(self, bank: Tiles, **items: Tiles) -> Tensor:
-        """Return -strength times r_j."""
+        """Return for each item -strength times the mean of its highest bank scores (``share``)."""
         return -self.strength * _nearest_share(bank, self.share)
 
 

@@ -48,8 +48,10 @@ class ShortlistSimilarity(nn.Module):
         return (self.level,)
 
     def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
-        """Map levels of T texts, V videos -> matrices [T, V] of :meth:`whole`, in float32; with a
-        shortlist that leaves out videos ``'pooled'``, the cosines of vectors, and ``'scores'``.
+        """Return score matrices of T texts with V videos, each float32 [T, V].
+
+        They are those of :meth:`whole`. If the shortlist is shorter than V, they are ``'scores'``
+        and ``'pooled'``, the cosines of the vectors.
 
         Raises:
             ValueError: the level has no tokens, or an item has no valid one.

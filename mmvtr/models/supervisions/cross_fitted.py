@@ -192,8 +192,8 @@ class Judges:
             changed = [name for name, mine, theirs in pairs if mine is not theirs]
             if changed != ['weights']:
                 raise ValueError(
-                    f'{type(judge).__name__} fills {changed or "several targets"}, but a '
-                    'CrossFittedTeachers join weights alone: take an EarlyTeacher'
+                    f'{type(judge).__name__} fills {changed or "several targets"}, but '
+                    'CrossFittedTeachers combines only weights: use EarlyTeacher'
                 )
 
         def joined(zero: Tensor, one: Tensor) -> Tensor:

@@ -327,7 +327,7 @@ def test_hardness_over_each_anchor(levels, target):
     torch.testing.assert_close(
         pushed(both, target), sum(w.float() for w in both.weights.values()) / 2
     )
-    with pytest.raises(ValueError, match='RankingLoss reads weights of both directions'):
+    with pytest.raises(ValueError, match='RankingLoss takes one weight for both directions'):
         RankingLoss()(scores, both, 1.0)
 
 

@@ -91,7 +91,7 @@ def test_a_store_of_langchain_lives():
     retriever = store.as_retriever(search_kwargs=dict(k=3))
     assert [x.page_content for x in retriever.invoke('a dog')] == wanted[:3]
     assert store.add_documents([]) == [] and store.delete([])
-    with pytest.raises(ValueError, match='no item would be left'):
+    with pytest.raises(ValueError, match='this removes all items'):
         store.delete()
     with pytest.raises(ValueError, match='1 ids for 2 documents'):
         store.add_documents(other[:2], ids=['x'])
