@@ -34,7 +34,7 @@ html_theme = 'furo'
 html_title = 'mmvtr'
 html_static_path = ['_static']
 html_css_files = ['custom.css']
-html_search_scorer = str(Path(__file__).parent / 'search.js')  # Sphinx reads it from where it is called
+html_search_scorer = str(Path(__file__).parent / 'search.js')  # read from any folder
 html_show_sphinx = False
 html_math_renderer = 'mathml'  # set when the site is built: no script, no font, no network
 
