@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 from docutils import nodes
 from math_core import LatexToMathML
+from sphinx import addnodes
 
 from mmvtr import __version__
 
@@ -120,11 +121,12 @@ def no_mail(app: Any, tree: nodes.document) -> None:
 
 def set_search_words(app: Any, tree: nodes.document) -> None:
     """``<!-- search: parquet, Arrow -->`` makes its section the first answer to these words."""
-    entries = app.env.domains['index'].data['entries'].setdefault(app.env.docname, [])
-    for node in tree.findall(nodes.raw):
+    for node in [*tree.findall(nodes.raw)]:
         found = re.fullmatch(r'\s*<!-- search: (.*?) -->\s*', node.astext(), flags=re.DOTALL)
-        for word in found[1].split(',') if found else ():
-            entries.append(('single', word.strip(), node.parent['ids'][0], 'main', None))
+        if found:
+            words, place = found[1].split(','), node.parent['ids'][0]
+            entries = [('single', word.strip(), place, 'main', None) for word in words]
+            node.replace_self(addnodes.index(entries=entries))
 
 
 def name_projects(app: Any, name: str, source: list[str]) -> None:

@@ -1,6 +1,6 @@
 // Scores of the site's search: first what a page names as its search words, then a class or function
 // of just this name, then titles, text, and the other entries of the API reference.
-const Scorer = {
+var Scorer = { // not const: searchtools.js declares it, too
   score: ([page, , , what, score, , kind]) => {
     if (kind === 'index') return score + 200;
     if (score >= 16 && /^Python (class|function)/.test(what)) return score + 10;
