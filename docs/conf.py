@@ -10,7 +10,6 @@ from typing import Any
 import yaml
 from docutils import nodes
 from math_core import LatexToMathML
-from sphinx import addnodes
 
 from mmvtr import __version__
 
@@ -121,6 +120,8 @@ def no_mail(app: Any, tree: nodes.document) -> None:
 
 def set_search_words(app: Any, tree: nodes.document) -> None:
     """``<!-- search: parquet, Arrow -->`` makes its section the first answer to these words."""
+    from sphinx import addnodes  # tests read this file without Sphinx
+
     for node in [*tree.findall(nodes.raw)]:
         found = re.fullmatch(r'\s*<!-- search: (.*?) -->\s*', node.astext(), flags=re.DOTALL)
         if found:

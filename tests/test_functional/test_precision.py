@@ -71,7 +71,7 @@ def test_ranges():
         with pytest.raises(ValueError, match='k must be at least 1'):
             f.precision_at(scores, scores > 0.4, k)
     for x in (torch.inf, torch.nan, -torch.inf):
-        with pytest.raises(ValueError, match='finite values'):
+        with pytest.raises(ValueError, match='all finite'):
             f.skewness(torch.tensor([0.0, 1.0, x]))
     assert f.ranks(torch.eye(3, dtype=torch.int64)).tolist() == [1, 1, 1]
     with pytest.raises(ValueError, match='temperature must be positive and finite'):
