@@ -31,15 +31,15 @@ def plan_of(tool, monkeypatch):
 
 
 def run(folder, *arguments):
-    """The tool in a project of its own, whose tools and configs are copies of these."""
-    for name in ('tools', 'configs', 'projects'):
+    """The tool in a project of its own, a copy of this one."""
+    for name in ('mmvtr', 'tools', 'configs', 'projects'):
         left_out = shutil.ignore_patterns('cells', 'pages', 'tests')
         shutil.copytree(ROOT / name, folder / name, ignore=left_out, dirs_exist_ok=True)
     command = [sys.executable, folder / 'projects/lab/evidence/effects.py', '--smoke']
     done = subprocess.run(
         [*command, '--conditions', 'hubs', '--methods', 'ncl', *arguments],
         cwd=folder,
-        env={**os.environ, 'PYTHONPATH': str(ROOT)},
+        env={**os.environ, 'PYTHONPATH': str(folder)},
         capture_output=True,
         text=True,
     )
