@@ -267,7 +267,8 @@ class FrozenTeachers(Teachers):
         average: see :class:`Teachers`.
         encode_once: encode each text and video in the first epoch alone, and keep the levels by id
             in this process' memory (those of the tokens, too, where members compare tokens): for a
-            pipeline that gives an item the same input in each epoch.
+            pipeline that gives an item the same input in each epoch.  A resumed training encodes
+            them in other batches, so it is not equal to the last bit.
 
     Raises:
         ValueError: no members, a member with other keys, or one with a shortlist, which does not
