@@ -87,7 +87,7 @@ def read_table(
     with collecting(name_of(path), problems) as problems:
         for place, row in rows:
             if len(row) == len(found):
-                table.append((place, dict(zip(found, (value.strip() for value in row)))))
+                table.append((place, dict(zip(found, map(str.strip, row)))))
                 continue
             with problems.of('row of another width'):
                 quotes = f'; a value with {delimiter!r} in it must be in quotes'
