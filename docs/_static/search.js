@@ -51,6 +51,7 @@ reproduce result table paper
 install pip setup requirements
 resume interrupt restart
 spam adversarial
+several multiple
 `;
 
 const stemmer = new Stemmer(); // Sphinx's
@@ -79,24 +80,26 @@ for (const {counts} of sections)
   for (const word of counts.keys()) having.set(word, (having.get(word) ?? 0) + 1);
 const rarity = (word) => Math.log((sections.length + 1) / ((having.get(word) ?? 0) + .5));
 
-/** The score of a section for [[rarity, matching words]] of each word of a query. */
+/** The score of a section for the words of a query, [[rarity, words that match], ...]. */
 const score = ({page, titles, names, counts, length}, terms, query) => {
-  let inText = 0, had = 0;
+  const asked = sum(terms.map(([rare]) => rare));
+  let text = 0, had = 0;
   for (const [rare, matches] of terms) {
     const found = [...matches].filter(([word]) => counts.has(word));
     had += rare * Math.max(0, ...found.map(([, counted]) => counted));
-    inText += rare * Math.max(0, ...found.map(([word, counted]) => {
+    text += rare * Math.max(0, ...found.map(([word, counted]) => {
       const n = counts.get(word);
       return counted * 2 * n / (n + .25 + .75 * length / mean);
     }));
   }
-  const inNames = names.map((name) => { // less for a name of which the query has only some words
-    const asked = (word) => Math.max(...terms.map(([rare, matches]) => rare * (matches.get(word) ?? 0)));
-    const common = Math.min(had, sum([...name].map(asked)));
-    return common * Math.sqrt(Math.min(1, common / sum([...name].map(rarity))));
+  const named = names.map((name) => {
+    const of = (word) => Math.max(...terms.map(([rare, matches]) => rare * (matches.get(word) ?? 0)));
+    const common = Math.min(had, sum([...name].map(of)));
+    return common * common / Math.sqrt(asked * Math.max(common, sum([...name].map(rarity))));
   });
-  const kind = /^(api|equations)/.test(page) && !titles[0].endsWith(`.${query}`) ? .5 : titles.length === 1 ? 1.1 : 1;
-  return kind * (inText + 5 * Math.max(...inNames)) * had / sum(terms.map(([rare]) => rare));
+  const reference = /^(api|equations)/.test(page) && !titles[0].endsWith(`.${query}`);
+  const kind = reference ? .5 : titles.length === 1 ? 1.1 : 1;
+  return kind * (text + 5 * Math.max(...named)) * had / asked;
 };
 
 /** The twenty best sections, best first, as [score, section]. */
