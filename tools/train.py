@@ -14,7 +14,7 @@ from pathlib import Path
 from mmengine.config import Config
 
 from mmvtr.cli import Parser, cfg_words, tool
-from mmvtr.cli.errors import MEANT
+from mmvtr.cli.errors import USER_ERRORS
 from mmvtr.cli.signals import Ending, next_steps
 from mmvtr.utils import load_config
 
@@ -122,7 +122,7 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
         seed = cfg.randomness.seed if given else None
         try:
             runner = training.runner_of_training(cfg, resume=args.resume, seed=seed)
-        except MEANT:  # missing data, say: a refused training leaves no folder
+        except USER_ERRORS:  # missing data, say: a refused training leaves no folder
             if is_new and is_main_process():
                 lock.release()
                 shutil.rmtree(cfg.work_dir)

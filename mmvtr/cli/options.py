@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 from pathlib import Path
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence, Union
 
 from mmvtr.cli.values import Written
 
@@ -188,3 +188,17 @@ def output_folder(word: str) -> Path:
     if not os.access(there, os.W_OK | os.X_OK):
         raise PermissionError(f'{there} cannot be written to')
     return path
+
+
+def read_fusion(words: Optional[Sequence[str]]) -> Union[str, list[float]]:
+    """Return the fusion given on a command line: ``'sum'`` or weights; None is ``'sum'``.
+
+    Raises:
+        ValueError: neither (``'prior'`` needs the counts of a common training).
+    """
+    if words in (None, ['sum']):
+        return 'sum'
+    try:
+        return [float(word) for word in words]
+    except ValueError:
+        raise ValueError(f"fusion must be 'sum' or weights, not {' '.join(words)!r}") from None

@@ -33,16 +33,11 @@ from mmvtr.engine.hooks.score_transforms import (
 from mmvtr.engine.loops.alternating import AlternatingTrainLoop
 from mmvtr.engine.loops.evaluation import Evaluation
 from mmvtr.engine.loops.evaluation_loop import RetrievalLoop
-from mmvtr.engine.loops.optim import (
-    AutocastOptimWrapper,
-    BertAdam,
-    MatrixDecayConstructor,
-    Ranger,
-    WarmupCosineLR,
-    WarmupLinearLR,
-)
 from mmvtr.engine.loops.sharded import FullyShardedRetriever
+from mmvtr.engine.optim_wrappers import AutocastOptimWrapper, MatrixDecayConstructor
+from mmvtr.engine.optimizers import BertAdam, Ranger
 from mmvtr.engine.runner import ToolRunner
+from mmvtr.engine.schedulers import WarmupCosineLR, WarmupLinearLR
 from mmvtr.registry import own_names
 
 __all__ = own_names(globals())

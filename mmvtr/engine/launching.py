@@ -16,7 +16,7 @@ from mmengine.registry import init_default_scope
 from mmengine.utils.dl_utils import set_multi_processing
 from torch.utils.data import Dataset
 
-from mmvtr.cli.errors import MEANT, said_of
+from mmvtr.cli.errors import USER_ERRORS, message_of
 from mmvtr.cli.signals import check_writable
 from mmvtr.errors import AlreadyReported, UserError
 from mmvtr.registry import DATASETS, MODEL_WRAPPERS, bare_name
@@ -104,11 +104,11 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, D
                 built[loader].full_init()
             if not len(built[loader]):
                 raise ValueError('it has no item: no video that has a text')
-        except MEANT as error:
+        except USER_ERRORS as error:
             made_by = cfg.get('made_by') if isinstance(error, FileNotFoundError) else None
             raise UserError(
                 f'{loader}.dataset of {cfg.filename} cannot be built:\n'
-                f'{said_of(error).sentence}'
+                f'{message_of(error).sentence}'
                 + (f'\nthis makes them{_from_here(made_by)}' if made_by else '')
             ) from error
     return built

@@ -26,10 +26,9 @@ from mmvtr.engine.hooks.console import RowsLogProcessor, consoles, file_only, ra
 from mmvtr.engine.launching import LOADERS, check_datasets
 from mmvtr.engine.loops.evaluation import bare
 from mmvtr.engine.loops.facts import Training
-from mmvtr.engine.loops.facts_of_run import rates_of, wrappers_of
-from mmvtr.engine.loops.optim import check_custom_keys
 from mmvtr.engine.loops.resuming import options_of, rebuild_schedule
 from mmvtr.engine.loops.sharded import FullyShardedRetriever, adapt_optimizer, whole_states
+from mmvtr.engine.optim_wrappers import check_custom_keys, rates_of, wrappers_of
 from mmvtr.errors import UserError
 from mmvtr.evaluation.queries import write_queries
 from mmvtr.evaluation.results import Results, write_results

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Optional, Sequence
+from typing import Optional, Sequence, Union
 
 from mmengine.config import Config
 
 from mmvtr.engine import launching
 from mmvtr.engine.checks.zero_shot import admit_random, state_zero_shot
-from mmvtr.engine.hooks.members import fuse_config, read_fusion
+from mmvtr.engine.hooks.members import fuse_config
 from mmvtr.engine.loops.checkpoint import local_file, read_matching
 from mmvtr.engine.loops.evaluation import bare
 from mmvtr.engine.loops.facts import Choice, Training, choice_of, trainings_of
@@ -39,7 +39,7 @@ def runner_of_test(
     cfg: Config,
     checkpoints: Sequence[str],
     *,
-    fusion: Optional[Sequence[str]] = None,
+    fusion: Union[str, Sequence[float]] = 'sum',
     random: bool = False,
     launcher: str = 'none',
 ) -> ToolTestRunner:
@@ -48,7 +48,7 @@ def runner_of_test(
     Args:
         cfg: changed in place: its weights and seed, and its model for several checkpoints.
         checkpoints: files of the same model; none: as the config builds it.
-        fusion: fusion of several, see :func:`~mmvtr.engine.hooks.members.read_fusion`.
+        fusion: fusion of several, see :func:`~mmvtr.engine.hooks.members.fuse_config`.
         random: whether parts of a model without a checkpoint may be random.
         launcher: see :func:`~mmvtr.engine.launching.start_processes`.
 
@@ -68,7 +68,7 @@ def runner_of_test(
             path if seed is None else f'{path} (seed {seed})'
             for path, seed in zip(checkpoints, seeds)
         ]
-        fuse_config(cfg, origins, read_fusion(fusion))
+        fuse_config(cfg, origins, fusion)
     if seeds:
         forget_pretrained(cfg.model)
     elif random:

@@ -62,7 +62,7 @@ def test_modes(runner, tmp_path):
     assert list(tmp_path.iterdir()) == []
     ScoresFileHook(modes=('val',)).after_scoring(runner, evaluation_of('val'))
     assert [p.name for p in tmp_path.iterdir()] == ['scores_val.npy']
-    for bad in ('test', ('train',)):
+    for bad in ((), ('train',)):
         with pytest.raises(ValueError, match=r"modes must be some of \('val', 'test'\), not"):
             ScoresFileHook(modes=bad)
 

@@ -12,7 +12,7 @@ import argparse
 
 from mmengine.config import Config
 
-from mmvtr.cli import Parser, output_folder, tool
+from mmvtr.cli import Parser, output_folder, read_fusion, tool
 from mmvtr.utils import load_config
 
 
@@ -47,7 +47,7 @@ def main() -> None:
 def fuse(args: argparse.Namespace, cfg: Config) -> None:
     """Write the config and the checkpoint of the combined retriever."""
     from mmvtr.apis import load_retriever
-    from mmvtr.engine.hooks.members import fuse_config, read_fusion
+    from mmvtr.engine.hooks.members import fuse_config
     from mmvtr.models.backdoor import BackdoorRetriever
     from mmvtr.storage import write_plain
 

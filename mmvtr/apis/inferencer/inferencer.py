@@ -30,7 +30,7 @@ from mmvtr.apis.inferencer.inputs import (
     video_inputs,
 )
 from mmvtr.apis.inferencer.named_models import named_model
-from mmvtr.apis.inferencer.predictions import draw_sheet, files_of, in_words
+from mmvtr.apis.inferencer.predictions import as_prediction, draw_sheet, files_of
 from mmvtr.apis.inferencer.ranking import (
     Gallery,
     Items,
@@ -442,4 +442,4 @@ class VideoRetrievalInferencer(BaseInferencer):
     def _as_predictions(self, samples: list[RankingSample]) -> list[dict[str, Any]]:
         """Return predictions in types that json can write."""
         seconds: dict[str, tuple[float, float]] = {}
-        return [in_words(sample, seconds) for sample in samples]
+        return [as_prediction(sample, seconds) for sample in samples]

@@ -10,7 +10,7 @@ from mmvtr.datasets.videos.video_files import pictures_span
 from mmvtr.visualization import SheetItem, retrieval_sheet
 
 
-def in_words(sample: RankingSample, seconds: dict[str, tuple[float, float]]) -> dict[str, Any]:
+def as_prediction(sample: RankingSample, seconds: dict[str, tuple[float, float]]) -> dict[str, Any]:
     """Return a prediction; ``seconds``: begin and end of the files' pictures, if known."""
     fields = dict(score='scores', raw_score='raw_scores', bias='biases', holds='truths')
     fields.update(sigma='item_sigma', p_match='probabilities')

@@ -149,7 +149,7 @@ def surely_of(
     witness.learn(data.videos, data.texts)
     written, captions_written = None, given.sources
     if bank is not None:
-        queries = read_bank(bank)['text'].newest()
+        queries = read_bank(bank)['text'].one_per_item()
         captions_written = captions_of(queries, data, name=bank)
         check_items(model, queries.levels, bank, gallery)
         flat = flat_of(model, queries.levels)
@@ -197,7 +197,7 @@ def fitted_to_bank(
     if isinstance(gallery, Tensor):
         raise ValueError('a transform needs Encoded items as its gallery, not flat vectors')
     device, asking = torch.device(model.data_preprocessor.device), OTHER[kind]
-    stored = {one: queries.different() for one, queries in read_bank(bank).items()}
+    stored = {one: queries.unique() for one, queries in read_bank(bank).items()}
     reads = () if transform == 'auto' else TRANSFORMS[transform].reads
     extra = tiles_read(reads, model, device, asking, stored, gallery)
     bank_scores = extra.pop('bank')

@@ -11,7 +11,7 @@ import yaml
 from mmengine.config import Config
 
 from mmvtr.datasets.annotation_files import read_json
-from mmvtr.engine.loops.facts import Training, together, trainings_of
+from mmvtr.engine.loops.facts import Training, together, trainings_from
 from mmvtr.evaluation.results import Results, results_from
 
 #: Version of this package.
@@ -122,8 +122,8 @@ def _refuse_other_training(
 ) -> None:
     if results.trainings is None or trainings is None:
         return
-    told = results.trainings
-    theirs = trainings_of(dict(meta=dict(members=told)), name) if told else []
+    stored = results.trainings
+    theirs = trainings_from(stored, name) if stored else []
     if theirs == [*trainings]:
         return
     mine, other = together(trainings), together(theirs)

@@ -134,7 +134,7 @@ class UnknownPart(ValueError):
     """Raised for a type or an argument that this version does not have."""
 
 
-def refuse_unknown(cfg: Config) -> None:
+def refuse_unknown_parts(cfg: Config) -> None:
     """Raise :class:`UnknownPart` if a model's config has unknown types or arguments."""
     faults = component(cfg.model, Place('model', [registry.MODELS]))
     if (fault := next(iter(faults), None)) is not None:

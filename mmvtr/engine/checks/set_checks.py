@@ -40,7 +40,7 @@ def check_sizes(cfg: Config, datasets: Mapping[str, Dataset]) -> list[str]:
     train, val = sizes.get('train_dataloader'), sizes.get('val_dataloader')
     if train is not None and train[0] < 2:
         raise UserError(
-            f'train_dataloader.dataset of {cfg.filename} has {in_words(train)}: '
+            f'train_dataloader.dataset of {cfg.filename} has {sizes_in_words(train)}: '
             'training needs at least two videos, as each is a negative of the other'
         )
     return [*_batch(cfg), *(_choice(cfg, val) if val is not None else ())]
@@ -54,7 +54,7 @@ def size_of(dataset: Any) -> tuple[int, int] | None:
     return len({video for text in texts for video in text['video_idx']}), len(texts)
 
 
-def in_words(size: tuple[int, int]) -> str:
+def sizes_in_words(size: tuple[int, int]) -> str:
     """Return counts in words, '1 video and 5 texts'."""
     return ' and '.join(f'{n:,} {kind}{"s" * (n != 1)}' for n, kind in zip(size, ('video', 'text')))
 
@@ -74,12 +74,12 @@ def _choice(cfg: Config, val: tuple[int, int]) -> Iterator[str]:
         return
     if few == 1:
         yield (
-            f'val has {in_words(val)}: not all directions have a wrong answer, so best.pth is '
-            'hardly a choice. --no-validate tests the last epoch instead'
+            f'val has {sizes_in_words(val)}: not all directions have a wrong answer, so best.pth '
+            'is hardly a choice. --no-validate tests the last epoch instead'
         )
     else:
         yield (
-            f'val has {in_words(val)}, fewer than {SMALL}: one more right answer is '
+            f'val has {sizes_in_words(val)}, fewer than {SMALL}: one more right answer is '
             f'{100 / few:.3g} points of R@1, so which epoch becomes best.pth is much a matter of '
             'chance. --no-validate tests the last epoch instead'
         )

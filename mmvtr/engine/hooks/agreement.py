@@ -112,8 +112,7 @@ class SureFirstHook(TransformHook):
             stored_queries(runner, self.written, bank_file=self.bank_file, name=self.name)
 
     def transformed(self, runner: Runner, evaluation: Evaluation) -> Directed:
-        loop = runner.test_loop if evaluation.mode == 'test' else runner.val_loop
-        tested = loop.dataloader.dataset
+        tested = evaluation.dataset
         gallery = [tested.texts[place]['text'] for place in evaluation.texts.index.tolist()]
         scores = evaluation.matrices['scores']
         by_video = scores.t().to(evaluation.device)
@@ -133,7 +132,7 @@ class SureFirstHook(TransformHook):
             f'the clips have a text that holds with {self.sure:g} or more, the others begin with '
             'the surest'
         )
-        own, known = pairs_of(tested), pairs_of(self._data)
+        own, known = caption_pairs(tested), caption_pairs(self._data)
         if (shared := len(own & known)) > len(own) / 2:
             said = f'transductive: {shared} of the {len(own)} test pairs are in captions='
             evaluation.transductive.add(self.name)
@@ -144,13 +143,13 @@ class SureFirstHook(TransformHook):
     def _stored(self, runner: Runner, evaluation: Evaluation) -> tuple[Tensor, list[str]]:
         """Return scores [V, K] of the clips with K training captions, and these captions."""
         stored = stored_queries(runner, self.written, bank_file=self.bank_file, name=self.name)
-        queries = stored['text'].newest()
+        queries = stored['text'].one_per_item()
         tiles = evaluation.bank_scores('text', queries.levels)
         scores = torch.cat([tile.t() for _, tile in tiles.parts()])
         return scores, captions_of(queries, self._data, name=self.name)
 
 
-def pairs_of(data: VideoTextDataset) -> set[tuple[str, str]]:
+def caption_pairs(data: VideoTextDataset) -> set[tuple[str, str]]:
     """Return pairs of a set's video ids and the words of their captions."""
     return {
         (data.videos[place]['video_id'], text['text'])

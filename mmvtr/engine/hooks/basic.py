@@ -15,7 +15,7 @@ from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
 from mmvtr.cli.hints import option
-from mmvtr.engine.loops.evaluation import Evaluation, bare
+from mmvtr.engine.loops.evaluation import Evaluation, bare, checked_modes
 from mmvtr.errors import UserError
 from mmvtr.evaluation.results import write_about
 from mmvtr.functional.metrics.modality_gap import ModalityGap, modality_gap
@@ -161,16 +161,14 @@ class ScoresFileHook(Hook):
         modes: evaluations to write, some of 'val' and 'test'.
 
     Raises:
-        ValueError: another mode.
+        ValueError: no mode, or another one.
         RuntimeError: (at evaluation) a similarity that scores only a shortlist.
     """
 
     priority = 'LOWEST'  # after the hooks that transform scores
 
     def __init__(self, *, modes: Sequence[str] = ('test',)) -> None:
-        if isinstance(modes, str) or not set(modes) <= {'val', 'test'}:
-            raise ValueError(f"modes must be some of ('val', 'test'), not {modes!r}")
-        self.modes = tuple(modes)
+        self.modes = checked_modes(modes, 'ScoresFileHook')
 
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
         """Write the scores; called on rank 0."""

@@ -136,17 +136,3 @@ def fuse_config(
     cfg.model = dict(type='mmvtr.BackdoorRetriever', members=members, fusion=fusion)
     hook = dict(type='mmvtr.MembersHook', origins=list(origins))
     cfg.custom_hooks = [*hooks, hook]
-
-
-def read_fusion(words: Optional[Sequence[str]]) -> Union[str, list[float]]:
-    """Return the fusion given on a command line: ``'sum'`` or weights; None is ``'sum'``.
-
-    Raises:
-        ValueError: neither (``'prior'`` needs the counts of a common training).
-    """
-    if words in (None, ['sum']):
-        return 'sum'
-    try:
-        return [float(word) for word in words]
-    except ValueError:
-        raise ValueError(f"fusion must be 'sum' or weights, not {' '.join(words)!r}") from None

@@ -91,10 +91,8 @@ class MomentsHook(Hook):
 
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
         """Write the moments and report the pointing accuracy; called on rank 0."""
-        tests = evaluation.mode == 'test'
-        dataset = (runner.test_loop if tests else runner.val_loop).dataloader.dataset
-        evaluation.numbers.update(pointing(evaluation, dataset))
-        if not tests:
+        evaluation.numbers.update(pointing(evaluation))
+        if evaluation.mode != 'test':
             return
         found = find_moments(
             evaluation.model,
@@ -103,7 +101,7 @@ class MomentsHook(Hook):
             evaluation.matrices['scores'],
             top=self.top,
         )
-        entries = listed(found, evaluation.texts, evaluation.videos, dataset)
+        entries = listed(found, evaluation.texts, evaluation.videos, evaluation.dataset)
         path = os.path.join(runner.work_dir, self.file)
         lines = ',\n'.join(json.dumps(entry, ensure_ascii=False) for entry in entries)
         write_text(path, f'[\n{lines}\n]\n')
@@ -165,9 +163,9 @@ def matches_of(
     return Matches(frame, span)
 
 
-def pointing(evaluation: Evaluation, dataset: VideoTextDataset) -> dict[str, float]:
+def pointing(evaluation: Evaluation) -> dict[str, float]:
     """Return the numbers of MomentsHook; {} if no moment is annotated."""
-    known = annotated(dataset, evaluation.texts, evaluation.videos)
+    known = annotated(evaluation)
     if known is None:
         return {}
     levels = evaluation.texts.levels, evaluation.videos.levels
@@ -180,11 +178,12 @@ def pointing(evaluation: Evaluation, dataset: VideoTextDataset) -> dict[str, flo
     }
 
 
-def annotated(dataset: VideoTextDataset, texts: Encoded, videos: Encoded) -> Optional[Annotated]:
+def annotated(evaluation: Evaluation) -> Optional[Annotated]:
     """Return the texts with known moments that have one encoded video of known length; or None."""
-    place = {v: column for column, v in enumerate(videos.index.tolist())}
+    dataset = evaluation.dataset
+    place = {v: column for column, v in enumerate(evaluation.videos.index.tolist())}
     rows, columns, spans = [], [], []
-    for row, text in enumerate(dataset.texts[t] for t in texts.index.tolist()):
+    for row, text in enumerate(dataset.texts[t] for t in evaluation.texts.index.tolist()):
         own = dataset.videos[text['video_idx'][0]]
         column = place.get(text['video_idx'][0])
         one = column is not None and len(text['video_idx']) == 1

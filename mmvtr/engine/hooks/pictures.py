@@ -155,7 +155,7 @@ def moment_pictures(request: FigureRequest) -> Iterator[tuple[int, 'canvas.Figur
     """Draw each query's score along its own video if its moment is known, else its best hit."""
     study, rows = request.model, request.rows()
     evaluation = study.evaluation
-    known = annotated(study.dataset, evaluation.texts, evaluation.videos)
+    known = annotated(evaluation)
     moments: dict[int, tuple[int, list[float]]] = {}
     if known is not None:
         listed = (known.rows.tolist(), known.columns.tolist(), known.span.clamp(0, 1).tolist())

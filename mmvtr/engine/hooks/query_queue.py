@@ -34,16 +34,16 @@ class Queries(NamedTuple):
     video: Tensor
 
     @property
-    def distinct(self) -> int:
+    def item_count(self) -> int:
         """Return the number of different items."""
         return len(self.index.unique())
 
-    def newest(self) -> 'Queries':
+    def one_per_item(self) -> 'Queries':
         """Return the last query of each item."""
         last = dict(zip(self.index.tolist(), range(len(self.index))))
         return self._only(torch.tensor(sorted(last.values())))
 
-    def different(self) -> 'Queries':
+    def unique(self) -> 'Queries':
         """Return the queries without those whose embeddings equal an earlier one's."""
         return self._only(distinct_rows(means_of(self.levels)))
 

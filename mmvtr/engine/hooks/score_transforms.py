@@ -233,7 +233,7 @@ class ScoreTransformHook(TransformHook):
         if self.queries == 'test':
             return None
         stored = stored_queries(runner, self.queries, bank_file=self.bank_file, name=self.name)
-        return {kind: queries.different() for kind, queries in stored.items()}
+        return {kind: queries.unique() for kind, queries in stored.items()}
 
     def _note(
         self,
@@ -246,7 +246,7 @@ class ScoreTransformHook(TransformHook):
         if stored is None:
             return f'queries: the test set itself (transductive){self._at(temperature)}'
         sizes = ', '.join(
-            f'{len(queries.index)} {kind}s ({queries.distinct} distinct)'
+            f'{len(queries.index)} {kind}s ({queries.item_count} distinct)'
             for kind, queries in stored.items()
         )
         source = 'train queue' if self.queries == 'train_queue' else self.bank_file
@@ -267,9 +267,9 @@ class ScoreTransformHook(TransformHook):
         """Warn if the bank is smaller than the gallery, most of which then has no close query."""
         galleries = dict(text=len(evaluation.videos.ids), video=len(evaluation.texts.ids))
         for kind, queries in (stored or {}).items():
-            if queries.distinct < galleries[kind]:
+            if queries.item_count < galleries[kind]:
                 runner.logger.warning(
-                    f'{self.name}: {queries.distinct} distinct {kind} queries are fewer than the '
+                    f'{self.name}: {queries.item_count} distinct {kind} queries are fewer than the '
                     f'{galleries[kind]} items that they normalise; this tends to hurt'
                 )
 

@@ -136,7 +136,7 @@ def tiles_read(
     return found
 
 
-def pairs_of(texts: Queries, videos: Queries) -> Tensor:
+def stored_pairs(texts: Queries, videos: Queries) -> Tensor:
     """Return positions of stored texts and of their videos, int64 [P, 2].
 
     If a video was stored several times the last one is used; a text whose video is not stored has
@@ -155,7 +155,7 @@ def pairs_known(
     Args:
         model, device, kind, stored: see :func:`tiles_read`.
     """
-    pairs = pairs_of(stored['text'], stored['video'])
+    pairs = stored_pairs(stored['text'], stored['video'])
     if kind == 'video':
         pairs = pairs.flip(1)
     queries, items = stored[kind].levels, stored[OTHER[kind]].levels

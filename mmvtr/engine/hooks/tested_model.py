@@ -22,8 +22,8 @@ class TestedModel(NamedTuple):
     """A tested model, or the scores of one.
 
     Attributes:
-        evaluation: encoded set, scores and relation; ``model`` may be None if only scores exist.
-        dataset: dataset of the set.
+        evaluation: encoded set, scores, relation and dataset; ``model`` may be None if only scores
+            exist.
         transforms: names of its transformed scores that are test-time transforms.
         name: its name in pictures.
         cfg: its config.
@@ -33,7 +33,6 @@ class TestedModel(NamedTuple):
     """
 
     evaluation: Evaluation
-    dataset: VideoTextDataset
     transforms: Sequence[str] = ()
     name: str = ''
     cfg: Optional[Config] = None
@@ -49,6 +48,10 @@ class TestedModel(NamedTuple):
     @property
     def model(self) -> nn.Module:
         return self.evaluation.model
+
+    @property
+    def dataset(self) -> VideoTextDataset:
+        return self.evaluation.dataset
 
     @property
     def scores(self) -> Tensor:
@@ -142,7 +145,7 @@ class FigureRequest(NamedTuple):
         """
         if not isinstance(self.queries, int):
             ids = self.model.evaluation.texts.ids
-            refuse_unknown(self.queries, ids)
+            refuse_unknown_ids(self.queries, ids)
             if not self.queries:
                 raise ValueError('the set has none of the queries')
             return [ids.index(query) for query in self.queries]
@@ -152,7 +155,7 @@ class FigureRequest(NamedTuple):
         return drawn[: self.queries].tolist()
 
 
-def refuse_unknown(queries: Sequence[str], ids: Sequence[str]) -> None:
+def refuse_unknown_ids(queries: Sequence[str], ids: Sequence[str]) -> None:
     """Raise ValueError for unknown ids of texts."""
     known = set(ids)
     unknown = [query for query in queries if query not in known]

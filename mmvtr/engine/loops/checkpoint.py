@@ -16,7 +16,7 @@ from mmengine.runner.checkpoint import CheckpointLoader
 from torch import nn
 
 from mmvtr.engine.loops.evaluation import bare
-from mmvtr.engine.loops.facts_of_run import wrappers_of
+from mmvtr.engine.optim_wrappers import wrappers_of
 from mmvtr.storage.weights import check_weights, read_checkpoint
 
 
@@ -27,8 +27,12 @@ def data_order(runner: Runner) -> dict[str, int]:
     """
     loader = runner.train_dataloader
     size = loader.batch_size or getattr(loader.batch_sampler, 'batch_size', 0)
-    counts = max(one._accumulative_counts for one in wrappers_of(runner.optim_wrapper))
-    return dict(items=len(loader.dataset), joint_batch=size * get_world_size(), accumulated=counts)
+    wrappers = wrappers_of(runner.optim_wrapper)
+    return dict(
+        items=len(loader.dataset),
+        joint_batch=size * get_world_size(),
+        accumulated=max(wrapper._accumulative_counts for wrapper in wrappers),
+    )
 
 
 def groups_in(runner: Runner) -> list[list[str]]:

@@ -7,6 +7,7 @@ are None and called unknown: they are never taken from the present config.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 #: Maximum characters of a fact from a file.
@@ -160,7 +161,7 @@ def trainings_of(checkpoint: Mapping[str, Any], path: Any = 'checkpoint') -> lis
     meta = checkpoint.get('meta')
     meta = meta if isinstance(meta, dict) else {}
     if 'members' in meta:
-        return [_read(facts, path) for facts in _listed(meta['members'], path)]
+        return trainings_from(meta['members'], path)
     if 'training' in meta:
         facts = _read(meta['training'], path)
         done = meta.get('epoch')
@@ -168,10 +169,15 @@ def trainings_of(checkpoint: Mapping[str, Any], path: Any = 'checkpoint') -> lis
     return [_without_facts(meta)]
 
 
-def _listed(value: Any, path: Any) -> list:
-    if not isinstance(value, (list, tuple)) or not value:
-        raise ValueError(f"{path}: meta['members']: a list of facts expected, got {value!r:.80}")
-    return list(value)
+def trainings_from(stored: Any, path: Any) -> list[Training]:
+    """Return the trainings of a list of facts, as a checkpoint or a result stores them.
+
+    Raises:
+        ValueError: no list, an empty one, or malformed facts; names the file.
+    """
+    if not isinstance(stored, (list, tuple)) or not stored:
+        raise ValueError(f"{path}: meta['members']: a list of facts expected, got {stored!r:.80}")
+    return [_read(facts, path) for facts in stored]
 
 
 def _without_facts(meta: Mapping[str, Any]) -> Training:
@@ -260,22 +266,19 @@ def differing(
     Raises:
         ValueError: malformed facts.
     """
-    told = [
-        facts and trainings_of(dict(meta=dict(members=facts)), name)
-        for facts, name in zip((ours, theirs), names)
+    lacking = [
+        f'how {name} was trained is unknown' if facts is None else f'{name} is not trained here'
+        for name, facts in zip(names, (ours, theirs))
+        if not facts
     ]
-    if not all(told):
-        unknown = {None: 'how {} was trained is unknown', (): '{} is not trained here'}
-        ends = [
-            (name, None if facts is None else ()) for name, facts in zip(names, told) if not facts
-        ]
-        return [unknown[end].format(name) for name, end in ends]
-    one, other = told
-    pairs = zip(one, other) if len(one) == len(other) else ((x, y) for x in one for y in other)
+    if lacking:
+        return lacking
+    mine, other = trainings_from(ours, names[0]), trainings_from(theirs, names[1])
+    pairs = zip(mine, other) if len(mine) == len(other) else itertools.product(mine, other)
     lines = [
-        f'differs in {fact}: {mine} in {names[0]}, {yours} in {names[1]}'
+        f'differs in {fact}: {first} in {names[0]}, {second} in {names[1]}'
         for pair in pairs
-        for fact, (mine, yours) in differences(*pair).items()
+        for fact, (first, second) in differences(*pair).items()
     ]
     return [*dict.fromkeys(lines)]
 

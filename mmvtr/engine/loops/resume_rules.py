@@ -7,9 +7,9 @@ from typing import Any, Iterator, Mapping, NamedTuple
 
 from mmvtr.registry import bare_name
 
-RESCALED = 'rescaled and said'
-APPLIED = 'applied and said'
-CONTINUED = 'continued and said'
+RESCALED = 'rescaled and logged'
+APPLIED = 'applied and logged'
+CONTINUED = 'continued and logged'
 REFUSED = 'refused'
 SILENT = 'applied'
 #: Placeholder for a value that is not set.

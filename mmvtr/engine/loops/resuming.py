@@ -23,8 +23,9 @@ from mmvtr.engine.loops.checkpoint import (
     pointed_checkpoint,
 )
 from mmvtr.engine.loops.facts import trainings_of
-from mmvtr.engine.loops.facts_of_run import rates_of, wrappers_of
 from mmvtr.engine.loops.resume_rules import CHOICE, REFUSED, RESCALED, Change, changes, values_of
+from mmvtr.engine.optim_wrappers import rates_of, wrappers_of
+from mmvtr.engine.schedulers import schedulers_of
 from mmvtr.errors import UserError
 from mmvtr.registry import MODELS
 from mmvtr.storage.weights import read_checkpoint
@@ -336,18 +337,18 @@ def rebuild_schedule(runner: Runner, options: Sequence[Mapping[str, Any]]) -> st
 
 
 def _replay(runner: Runner) -> None:
-    built: Union[list, dict] = runner.param_schedulers
-    listed = [one for own in built.values() for one in own] if isinstance(built, dict) else built
-    for one in listed:
-        if one.param_name not in SCHEDULED or getattr(one, 'need_val_args', False):
+    schedulers = schedulers_of(runner)
+    for scheduler in schedulers:
+        parameter = scheduler.param_name
+        if parameter not in SCHEDULED or getattr(scheduler, 'need_val_args', False):
             raise UserError(
-                f'the schedule {type(one).__name__} of {one.param_name} cannot be computed anew up '
-                f'to step {runner.iter}: resume with the values that the training began with'
+                f'the schedule {type(scheduler).__name__} of {parameter} cannot be computed anew '
+                f'up to step {runner.iter}: resume with the values that the training began with'
             )
     for wrapper in wrappers_of(runner.optim_wrapper):
         wrapper._global_step = 0  # the wrapper has made steps: otherwise every scheduler warns
     size = len(runner.train_dataloader) if runner.epoch else 0
     for step in range(1, runner.iter + 1):
-        for one in listed:
-            if not one.by_epoch or (size and step % size == 0):
-                one.step()
+        for scheduler in schedulers:
+            if not scheduler.by_epoch or (size and step % size == 0):
+                scheduler.step()
