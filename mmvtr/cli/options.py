@@ -60,10 +60,10 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """See argparse; positional arguments may come before, between and after the options."""
-        found = self.parse_intermixed_args(args, namespace)
-        if hasattr(found, 'local_rank'):
-            os.environ.setdefault('LOCAL_RANK', str(found.local_rank))
-        return found
+        arguments = self.parse_intermixed_args(args, namespace)
+        if hasattr(arguments, 'local_rank'):
+            os.environ.setdefault('LOCAL_RANK', str(arguments.local_rank))
+        return arguments
 
     def parse_one_checkpoint(self, *, more: Optional[str] = None) -> argparse.Namespace:
         """Parse the command line of a tool that takes one CHECKPOINT, ``args.checkpoint``.
@@ -81,13 +81,13 @@ class Parser(argparse.ArgumentParser):
         files = [word for word in words if word.endswith(('.pth', '.pt', '.safetensors'))]
         if any(word.startswith('-') for word in rest) or (rest and more is not None and not files):
             self.error(f'unrecognized arguments: {" ".join(rest)}')
-        given = [*filter(None, [args.checkpoint]), *(rest if more is None else files)]
-        if len(given) > 1:
+        checkpoints = [*filter(None, [args.checkpoint]), *(rest if more is None else files)]
+        if len(checkpoints) > 1:
             raise SystemExit(
-                f'error: {self.prog} takes one CHECKPOINT, not {len(given)} ({", ".join(given)}): '
-                'name the one that is meant'
+                f'error: {self.prog} takes one CHECKPOINT, not {len(checkpoints)} '
+                f'({", ".join(checkpoints)}): name the one that is meant'
             )
-        args.checkpoint = given[0] if given else None
+        args.checkpoint = checkpoints[0] if checkpoints else None
         return args
 
     def error(self, message: str) -> Any:

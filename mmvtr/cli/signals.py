@@ -84,12 +84,12 @@ class Ending:
 
     def command(self) -> str:
         """Return the command that resumes: the original command with ``--resume``."""
-        given = list(self.argv)
-        if not any(word == '--work-dir' or word.startswith('--work-dir=') for word in given):
-            given += ['--work-dir', self.work_dir]
-        if '--resume' not in given[-1:]:
-            given.append('--resume')
-        command = shlex.join(given)
+        words = list(self.argv)
+        if not any(word == '--work-dir' or word.startswith('--work-dir=') for word in words):
+            words += ['--work-dir', self.work_dir]
+        if '--resume' not in words[-1:]:
+            words.append('--resume')
+        command = shlex.join(words)
         return f'the same launcher and: {command}' if self.launched else f'python {command}'
 
     def _stop(self, number: int, frame: Optional[FrameType]) -> None:

@@ -58,12 +58,12 @@ def start_processes(cfg: Config, launcher: str) -> None:
     if launcher != 'pytorch':
         raise UserError(f'--launcher {launcher} needs CUDA; a CPU needs pytorch (torchrun)')
     dist.init_process_group('gloo')
-    own = dict(
+    defaults = dict(
         type='MMDistributedDataParallel',
         broadcast_buffers=False,
         find_unused_parameters=cfg.get('find_unused_parameters', False),
     )
-    cfg.model_wrapper_cfg = {**own, **wrapper, 'device_ids': None}
+    cfg.model_wrapper_cfg = {**defaults, **wrapper, 'device_ids': None}
 
 
 def stop_processes() -> None:
@@ -118,8 +118,8 @@ def _from_here(command: str) -> str:
     """Return ': COMMAND', with the whole path of its script, if a checkout with it is here."""
     checkout = Path(__file__).resolve().parents[2]
     words = command.split()
-    whole = [str(checkout / word) if (checkout / word).is_file() else word for word in words]
-    return f'{", with a checkout of mmvtr" if whole == words else ""}: {" ".join(whole)}'
+    here = [str(checkout / word) if (checkout / word).is_file() else word for word in words]
+    return f'{", with a checkout of mmvtr" if here == words else ""}: {" ".join(here)}'
 
 
 @contextmanager

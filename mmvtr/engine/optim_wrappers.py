@@ -119,16 +119,16 @@ class MatrixDecayConstructor(DefaultOptimWrapperConstructor):
         self.base_lr = self._stated('lr')
         self.base_wd = self._stated('weight_decay')
         super()._validate_cfg()
-        known = dict(paramwise_cfg={'custom_keys'})
-        given = dict(paramwise_cfg=self.paramwise_cfg)
+        allowed = dict(paramwise_cfg={'custom_keys'})
+        stated = dict(paramwise_cfg=self.paramwise_cfg)
         for key, multipliers in self.paramwise_cfg['custom_keys'].items():
-            known[f'custom_keys[{key!r}]'] = {'lr_mult', 'decay_mult'}
-            given[f'custom_keys[{key!r}]'] = multipliers
-        for place, options in given.items():
-            if options.keys() - known[place]:
+            allowed[f'custom_keys[{key!r}]'] = {'lr_mult', 'decay_mult'}
+            stated[f'custom_keys[{key!r}]'] = multipliers
+        for place, options in stated.items():
+            if options.keys() - allowed[place]:
                 raise ValueError(
-                    f'MatrixDecayConstructor: {place} takes {sorted(known[place])}, not '
-                    f'{sorted(options.keys() - known[place])}'
+                    f'MatrixDecayConstructor: {place} takes {sorted(allowed[place])}, not '
+                    f'{sorted(options.keys() - allowed[place])}'
                 )
 
     def _stated(self, option: str) -> Optional[float]:
@@ -161,13 +161,13 @@ class MatrixDecayConstructor(DefaultOptimWrapperConstructor):
         keys = [key for key in self.paramwise_cfg['custom_keys'] if key in name]
         # The longest match, the alphabetically first of equally long ones: mmengine's order.
         key = min(keys, key=lambda key: (-len(key), key), default=None)
-        own = self.paramwise_cfg['custom_keys'].get(key, {})
+        multipliers = self.paramwise_cfg['custom_keys'].get(key, {})
         options = {}
         if self.base_lr is not None:
-            options['lr'] = self.base_lr * own.get('lr_mult', 1.0)
+            options['lr'] = self.base_lr * multipliers.get('lr_mult', 1.0)
         if self.base_wd is not None:
-            wanted = self.base_wd * own.get('decay_mult', 1.0)
-            options['weight_decay'] = wanted if decays(name, parameter) else 0.0
+            decay = self.base_wd * multipliers.get('decay_mult', 1.0)
+            options['weight_decay'] = decay if decays(name, parameter) else 0.0
         return options
 
 

@@ -19,14 +19,14 @@ from mmvtr.registry import forget_pretrained
 from mmvtr.storage.weights import read_checkpoint
 
 
-def checkpoints_of(cfg: Config, given: Sequence[str]) -> list[str]:
+def checkpoints_of(cfg: Config, paths: Sequence[str]) -> list[str]:
     """Return the checkpoints to test: those that are given, else the config's ``load_from``.
 
     Raises:
         UserError: ``load_from_prefixes`` takes a part of it, which cannot be tested.
     """
-    if given or cfg.get('load_from') is None:
-        return list(given)
+    if paths or cfg.get('load_from') is None:
+        return list(paths)
     if cfg.get('load_from_prefixes'):
         raise UserError(
             f'{cfg.filename} starts from a part of {cfg.load_from} (load_from_prefixes): give the '
@@ -84,7 +84,7 @@ def runner_of_test(
         for member, path in zip(bare(runner.model).members, checkpoints):
             member.load_state_dict(read_matching(member, path)['state_dict'])
     state_choice(runner, choices)
-    state_trainings(runner, [one for trainings in trainings_of_each for one in trainings])
+    state_trainings(runner, [training for trainings in trainings_of_each for training in trainings])
     return runner
 
 

@@ -376,8 +376,8 @@ FAULTS = {
     ),
     'a text of several videos has one moment': _fault(
         'engine/hooks/moments_hook.py',
-        "one = column is not None and len(text['video_idx']) == 1",
-        'one = column is not None',
+        "single = column is not None and len(text['video_idx']) == 1",
+        'single = column is not None',
         'test_engine/test_moments.py',
     ),
     # -- cross-fitting --

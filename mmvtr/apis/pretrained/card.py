@@ -102,19 +102,19 @@ def read_results(
         results = read_json(path, ())
     if not isinstance(results, Mapping) or not results:
         raise ValueError(f'{name}: expected numbers by key, found {str(results)[:80]}')
-    found = results_from(results, name)
-    for key, value in found.numbers.items():
+    parsed = results_from(results, name)
+    for key, value in parsed.numbers.items():
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not isinstance(key, str) or not number or not math.isfinite(value):
             raise ValueError(
                 f'{name}: expected a finite number for {str(key)[:80]!r}, found {str(value)[:80]!r}'
             )
-    _refuse_other_training(found, trainings, name)
+    _refuse_other_training(parsed, trainings, name)
     if protocol is not None:
-        if found.line not in (None, ' '.join(protocol.split())):
+        if parsed.line not in (None, ' '.join(protocol.split())):
             raise ValueError(f'{name} has its own protocol: leave the other one out')
-        found = found._replace(protocol={**(found.protocol or {}), 'line': protocol})
-    return found._replace(numbers={key: float(value) for key, value in found.numbers.items()})
+        parsed = parsed._replace(protocol={**(parsed.protocol or {}), 'line': protocol})
+    return parsed._replace(numbers={key: float(value) for key, value in parsed.numbers.items()})
 
 
 def _refuse_other_training(
@@ -209,7 +209,9 @@ def _tested_on(results: Results, dataset: Mapping[str, Any]) -> str:
 
 def _trained_on(trainings: Optional[Sequence[Training]]) -> str:
     """Return the training set of each member with its counts, or that it is unknown."""
-    sets = dict.fromkeys(one.items().get('trained on') or 'unknown' for one in trainings or [])
+    sets = dict.fromkeys(
+        training.items().get('trained on') or 'unknown' for training in trainings or []
+    )
     return '; '.join(sets) or 'unknown'
 
 

@@ -56,13 +56,13 @@ def _choice(runner: Runner, loop: RetrievalLoop) -> Iterator[str]:
     for hook in runner.hooks:
         if not isinstance(hook, CheckpointHook) or not getattr(hook, 'save_best', None):
             continue
-        known = reported(runner, loop)
-        if known is not None:
+        keys = reported(runner, loop)
+        if keys is not None:
             (key,) = hook.save_best
-            if not is_reported(key, known):
+            if not is_reported(key, keys):
                 yield (
                     f'default_hooks.checkpoint.save_best={key!r} is not among its numbers'
-                    f'{nearest(key, known, otherwise=known)}'
+                    f'{nearest(key, keys, otherwise=keys)}'
                 )
 
 
@@ -100,10 +100,10 @@ def _reported(
     keys: set[str] = set()
     of_scores: set[str] = set()
     for metric in metrics:
-        own = metric_keys(metric)
-        keys |= own
+        keys_of_metric = metric_keys(metric)
+        keys |= keys_of_metric
         if reads_scores_alone(metric):
-            of_scores |= own
+            of_scores |= keys_of_metric
     for hook in hooks:
         if hasattr(hook, 'reported'):
             keys |= hook.reported(of_scores, runner)
@@ -114,7 +114,7 @@ def _reported(
 
 def is_reported(key: str, keys: set[str]) -> bool:
     """Return whether a key is reported, or lies below a reported one that ends in '/'."""
-    return key in keys or any(key.startswith(one) for one in keys if one.endswith('/'))
+    return key in keys or any(key.startswith(prefix) for prefix in keys if prefix.endswith('/'))
 
 
 def metric_keys(metric: Metric) -> set[str]:
@@ -159,15 +159,15 @@ def _unread(runner: Runner, loop: RetrievalLoop, fixed: Sequence[Metric]) -> Ite
     ``fixed``: metrics whose keys do not depend on the data; each is computed on a synthetic set
     that lacks exactly the missing fields.
     """
-    given, dataset = given_matrices(runner, loop), loop.dataloader.dataset
+    names, dataset = given_matrices(runner, loop), loop.dataloader.dataset
     for reader in (*loop.evaluator, *runner.hooks):
-        missing = sorted(set(getattr(reader, 'reads', ())) - given)
+        missing = sorted(set(getattr(reader, 'reads', ())) - names)
         if missing:
-            yield f'{type(reader).__name__} reads {missing}, the model gives {sorted(given)}'
+            yield f'{type(reader).__name__} reads {missing}, the model gives {sorted(names)}'
     lacking = {field: x for field, x in FIELDS.items() if not knows(dataset, field)}
     for metric in fixed:
         matrices, relation = made(metric)
-        for name in SIGMAS - given:
+        for name in SIGMAS - names:
             del matrices[name]
         try:
             metric(matrices, relation._replace(**lacking))

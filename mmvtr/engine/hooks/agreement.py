@@ -116,28 +116,28 @@ class SureFirstHook(TransformHook):
         gallery = [tested.texts[place]['text'] for place in evaluation.texts.index.tolist()]
         scores = evaluation.matrices['scores']
         by_video = scores.t().to(evaluation.device)
-        own, written = by_video, None
+        scores_written, written = by_video, None
         if self.written != 'gallery':
-            own, written = self._stored(runner, evaluation)
+            scores_written, written = self._stored(runner, evaluation)
         implied = self.witness.among(written or gallery, gallery, device=evaluation.device)
-        truth = expected_truth(own, implied, temperature=self.temperature)
+        truth = expected_truth(scores_written, implied, temperature=self.temperature)
         v2t = sure_first(by_video, truth, sure=self.sure, places=self.places).t()
-        found = float((truth.amax(1) >= self.sure).float().mean())
+        share_sure = float((truth.amax(1) >= self.sure).float().mean())
         of = f'{len(written)} captions of the {self.written}' if written else 'the gallery'
         at = (
             f'{SHARE:g} of the score gap' if self.temperature is None else f'{self.temperature:.4g}'
         )
         evaluation.notes[self.name] = (
-            f'v2t alone, softmax over {of}, temperature {at}; {100 * found:.0f} % of '
+            f'v2t alone, softmax over {of}, temperature {at}; {100 * share_sure:.0f} % of '
             f'the clips have a text that holds with {self.sure:g} or more, the others begin with '
             'the surest'
         )
-        own, known = caption_pairs(tested), caption_pairs(self._data)
-        if (shared := len(own & known)) > len(own) / 2:
-            said = f'transductive: {shared} of the {len(own)} test pairs are in captions='
+        test_pairs, training_pairs = caption_pairs(tested), caption_pairs(self._data)
+        if (shared := len(test_pairs & training_pairs)) > len(test_pairs) / 2:
+            note = f'transductive: {shared} of the {len(test_pairs)} test pairs are in captions='
             evaluation.transductive.add(self.name)
-            evaluation.notes[self.name] += f'; {said}'
-            runner.logger.warning(f'{self.name}: {said}')
+            evaluation.notes[self.name] += f'; {note}'
+            runner.logger.warning(f'{self.name}: {note}')
         return Directed(scores.cpu(), v2t.cpu())
 
     def _stored(self, runner: Runner, evaluation: Evaluation) -> tuple[Tensor, list[str]]:

@@ -111,7 +111,7 @@ class BrokenVideoHook(Hook):
     ) -> None:
         samples = data_batch['data_samples']
         listed = getattr(runner.train_dataloader.dataset, 'known_broken', {})
-        broken = [one for one in samples['broken'] if one[0] not in listed]
+        broken = [video for video in samples['broken'] if video[0] not in listed]
         self._log(runner, broken)
         self._broken += broken
         self._items += len(broken) + len(samples['text_idx'])

@@ -281,7 +281,7 @@ class PlainCheckpointHook(CheckpointHook):
         """Return the names of the files that the checkpoint of ``step`` replaces."""
         names = []
         if self.max_keep_ckpts > 0:
-            steps = [kept for kept in self.keep_ckpt_ids if kept != step] + [step]
+            steps = [earlier for earlier in self.keep_ckpt_ids if earlier != step] + [step]
             names = [self.filename_tmpl.format(old) for old in steps[: -self.max_keep_ckpts]]
             self.keep_ckpt_ids.clear()
             self.keep_ckpt_ids.extend(steps[-self.max_keep_ckpts :])

@@ -94,18 +94,18 @@ class MembersHook(Hook):
         for k, weight in enumerate(model.weights):
             scores = evaluation.matrices[f'scores_{k}']
             evaluation.transformed[f'member_{k}'] = Directed(scores, scores)
-            seen = f'trained on {int(model.seen[k])} items of environment {k}'
-            origin = seen if self.origins is None else self.origins[k]
+            items = f'trained on {int(model.seen[k])} items of environment {k}'
+            origin = items if self.origins is None else self.origins[k]
             evaluation.notes[f'member_{k}'] = f'alone, weight {weight:.4g}; {origin}'
 
 
 def check_count(members: int, environments: Optional[np.ndarray]) -> None:
     """Raise ValueError unless there are as many members as environments."""
-    found = [] if environments is None else np.unique(environments).tolist()
-    if found != list(range(members)):
+    numbers = [] if environments is None else np.unique(environments).tolist()
+    if numbers != list(range(members)):
         raise ValueError(
             f'{members} members learn from the environments 0 to {members - 1}, but those of the '
-            f'training set are {found}: model.copies (or the number of model.members) and '
+            f'training set are {numbers}: model.copies (or the number of model.members) and '
             '`parts` of train_dataloader.dataset.records.environments must agree; where a config '
             'has the shortcut, --cfg-options parts=M sets both'
         )

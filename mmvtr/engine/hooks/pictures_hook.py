@@ -117,7 +117,7 @@ def checked_queries(queries: Union[int, str, Sequence[Union[int, str]]]) -> Unio
     """
     if isinstance(queries, str):
         queries = [queries]
-    ids = queries if isinstance(queries, int) else [str(one) for one in queries]
+    ids = queries if isinstance(queries, int) else [str(query) for query in queries]
     count = ids if isinstance(ids, int) else len(ids)
     if not 1 <= count <= MOST:
         raise ValueError(
@@ -140,8 +140,8 @@ def request_for(
     request = FigureRequest([study], None, queries, top, seed, method='pca', out=Path(), notes=[])
     if isinstance(queries, int):
         return request._replace(queries=[ids[row] for row in request.drawn(queries, len(ids))])
-    known = set(ids)
-    return request._replace(queries=[query for query in queries if query in known])
+    in_set = set(ids)
+    return request._replace(queries=[query for query in queries if query in in_set])
 
 
 def figures(
@@ -155,7 +155,7 @@ def figures(
     left_out = lacking(evaluation.model, exact=evaluation.exact)
     chosen = [PICTURES[name] for name in pictures if name not in left_out]
     return drawn(
-        chosen, request, lambda one, error: warn(f'picture {one.name} is left out: {error}')
+        chosen, request, lambda picture, error: warn(f'picture {picture.name} is left out: {error}')
     )
 
 

@@ -47,13 +47,13 @@ class Queries(NamedTuple):
         """Return the queries without those whose embeddings equal an earlier one's."""
         return self._only(distinct_rows(means_of(self.levels)))
 
-    def asked_before(self, asked: Levels, what: str) -> str:
+    def asked_before(self, levels: Levels, what: str) -> str:
         """Return a note if most queries are in this queue (transductive), else ``''``."""
-        return asked_before(means_of(self.levels), means_of(asked, self.levels), what)
+        return asked_before(means_of(self.levels), means_of(levels, self.levels), what)
 
-    def _only(self, kept: Tensor) -> 'Queries':
-        kept = kept.to(self.index.device)
-        return Queries(take(self.levels, kept), self.index[kept], self.video[kept])
+    def _only(self, rows: Tensor) -> 'Queries':
+        rows = rows.to(self.index.device)
+        return Queries(take(self.levels, rows), self.index[rows], self.video[rows])
 
     def to(self, device: torch.device) -> 'Queries':
         """Return the queries on another device."""
@@ -62,8 +62,8 @@ class Queries(NamedTuple):
 
     def last(self, count: int) -> 'Queries':
         """Return the ``count`` newest queries."""
-        kept = slice(len(self.index) - count, None)
-        return Queries(take(self.levels, kept), self.index[kept], self.video[kept])
+        rows = slice(len(self.index) - count, None)
+        return Queries(take(self.levels, rows), self.index[rows], self.video[rows])
 
     def state(self) -> dict[str, Any]:
         """Return the queue as plain data, on the CPU."""

@@ -38,8 +38,11 @@ def data_order(runner: Runner) -> dict[str, int]:
 def groups_in(runner: Runner) -> list[list[str]]:
     """Return the parameter names of each optimizer group."""
     names = {id(weight): name for name, weight in bare(runner.model).named_parameters()}
-    groups = [g for one in wrappers_of(runner.optim_wrapper) for g in one.optimizer.param_groups]
-    return [[names.get(id(weight), '') for weight in group['params']] for group in groups]
+    return [
+        [names.get(id(weight), '') for weight in group['params']]
+        for wrapper in wrappers_of(runner.optim_wrapper)
+        for group in wrapper.optimizer.param_groups
+    ]
 
 
 def random_states() -> dict[str, Any]:
@@ -127,8 +130,8 @@ def latest_checkpoint(work_dir: Union[str, Path]) -> Optional[str]:
     path = pointed_checkpoint(work_dir)
     if path is None:
         return None
-    own = Path(work_dir, path.name)
-    return str(own if own.is_file() else path)
+    beside = Path(work_dir, path.name)
+    return str(beside if beside.is_file() else path)
 
 
 def pointed_checkpoint(work_dir: Union[str, Path]) -> Optional[Path]:

@@ -133,11 +133,11 @@ def check_levels(
             )
         if gallery is None:
             continue
-        own, other = (x[level].mean.shape[1] for x in (levels, gallery))
-        if own != other:
+        width, other = (x[level].mean.shape[1] for x in (levels, gallery))
+        if width != other:
             raise ValueError(
-                f'{name} are {own} wide at level {level!r}, the gallery {other}: one of them is of '
-                'another model'
+                f'{name} are {width} wide at level {level!r}, the gallery {other}: one of them is '
+                'of another model'
             )
 
 

@@ -393,8 +393,8 @@ def lengths(dataset: Dataset, videos: Encoded) -> dict[str, Any]:
     """Return ``video_lengths`` and ``length_unit``: frames if known of all videos, else seconds."""
     for unit, key in LENGTHS.items():
         if all(key in video for video in dataset.videos):
-            known = torch.as_tensor(dataset.lengths(unit))
-            return dict(video_lengths=known[videos.index], length_unit=unit)
+            values = torch.as_tensor(dataset.lengths(unit))
+            return dict(video_lengths=values[videos.index], length_unit=unit)
     return {}
 
 

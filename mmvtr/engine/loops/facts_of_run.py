@@ -55,7 +55,7 @@ def facts_of_run(runner: Runner) -> Training:
     environments = ((cfg.get('dataset') or {}).get('records') or {}).get('environments')
     by_epoch = isinstance(loop, EpochBasedTrainLoop)
     start = runner.cfg.get('load_from')
-    found = Training(
+    facts = Training(
         set=name_of_set(protocol) if protocol else type(dataset).__name__,
         ids=protocol.get('ids_sha'),
         videos=protocol.get('videos'),
@@ -66,7 +66,9 @@ def facts_of_run(runner: Runner) -> Training:
         batch=order['joint_batch'] or None,
         processes=get_world_size(),
         accumulated=order['accumulated'],
-        optimizer=' and '.join(dict.fromkeys(type(one.optimizer).__name__ for one in wrappers)),
+        optimizer=' and '.join(
+            dict.fromkeys(type(wrapper.optimizer).__name__ for wrapper in wrappers)
+        ),
         rates=rates_of(wrappers),
         precision=' and '.join(dict.fromkeys(map(precision_of, wrappers))),
         schedule=_schedule(runner),
@@ -79,7 +81,7 @@ def facts_of_run(runner: Runner) -> Training:
         versions=_versions(),
     )
     before = getattr(runner, 'trained_before', None)
-    return found if before is None else since_resumed(before, found)
+    return facts if before is None else since_resumed(before, facts)
 
 
 def name_of_set(protocol: Mapping[str, Any]) -> str:
@@ -121,10 +123,10 @@ def _schedule(runner: Runner) -> str:
 @cache
 def _versions() -> dict[str, str]:
     package = import_module('mmvtr')
-    own, home = package.__version__, Path(package.__file__)
+    version, home = package.__version__, Path(package.__file__)
     if _git(home.parent, 'ls-files', '--error-unmatch', home.name) is not None:
-        own = f'{own} ({commit_of(home.parent)})'
-    return dict(mmvtr=own, torch=str(torch.__version__), mmengine=mmengine.__version__)
+        version = f'{version} ({commit_of(home.parent)})'
+    return dict(mmvtr=version, torch=str(torch.__version__), mmengine=mmengine.__version__)
 
 
 @cache
@@ -133,10 +135,10 @@ def commit_of(folder: Path) -> str:
 
     Cached per process: later commits do not change it.
     """
-    found = _git(folder, 'rev-parse', '--short=12', 'HEAD')
-    if found is None:
+    digits = _git(folder, 'rev-parse', '--short=12', 'HEAD')
+    if digits is None:
         return ''
-    return found + ('+' if _git(folder, 'status', '--porcelain', '-uno') else '')
+    return digits + ('+' if _git(folder, 'status', '--porcelain', '-uno') else '')
 
 
 def _git(folder: Path, *words: str) -> Optional[str]:

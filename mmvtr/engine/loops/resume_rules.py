@@ -231,12 +231,12 @@ RULES = (
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:
     """Return the values in which two configs differ, each with its rule, without silent ones."""
-    found = []
+    shown = []
     for key, old, new in _different(before, now, ''):
         rule = next(rule for rule in RULES if any(fnmatchcase(key, p) for p in rule.keys))
         if rule.action != SILENT:
-            found.append(Change(key, old, new, rule))
-    return found
+            shown.append(Change(key, old, new, rule))
+    return shown
 
 
 def _different(before: Any, now: Any, key: str) -> Iterator[tuple[str, Any, Any]]:
@@ -252,7 +252,7 @@ def _different(before: Any, now: Any, key: str) -> Iterator[tuple[str, Any, Any]
 
 
 def _listed(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and any(isinstance(one, Mapping) for one in value)
+    return isinstance(value, (list, tuple)) and any(isinstance(item, Mapping) for item in value)
 
 
 def _same(before: Any, now: Any, key: str) -> bool:
@@ -271,7 +271,7 @@ def _short(value: Any) -> str:
 def values_of(value: Any) -> Any:
     """Return a config's values in types of a plain checkpoint, else their ``repr``."""
     if isinstance(value, Mapping):
-        return {str(name): values_of(one) for name, one in value.items()}
+        return {str(name): values_of(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [values_of(one) for one in value]
+        return [values_of(item) for item in value]
     return value if value is None or type(value) in (bool, int, float, str) else repr(value)
