@@ -64,11 +64,15 @@ def short_list(text: str, limit: int = 250) -> str:
     return text if len(text) <= limit else f'{text[:limit].rpartition(",")[0]}, ...'
 
 
+def short(value: Any, limit: int = 80) -> str:
+    """Return a value's repr, shortened."""
+    shown = repr(value)
+    return shown if len(shown) <= limit else f'{shown[:limit]}...'
+
+
 def unregistered(kind: Any, known: Iterable[str]) -> str:
     """Return the message about a ``type`` that no registry has, with the nearest names."""
-    known = sorted(set(known))
-    shown = repr(kind)
-    shown = shown if len(shown) <= 80 else f'{shown[:80]}...'
+    known, shown = sorted(set(known)), short(kind)
     for entry in entry_points(group=COMPONENTS, name=str(kind).removeprefix('mmvtr.')):
         home = f"{entry.module} has it: custom_imports=dict(imports=['{entry.module}'])"
         return f'nothing is registered as {shown}; {home}'

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import tempfile
 from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence, Union
 
 from mmvtr.cli.values import Written
+from mmvtr.errors import UserError
 
 
 class Parser(argparse.ArgumentParser):
@@ -100,13 +102,7 @@ class Parser(argparse.ArgumentParser):
 class Settings(argparse.Action):
     """Collects KEY=VALUE words in a dict; values are kept as typed."""
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: Optional[str] = None,
-    ) -> None:
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
         settings = dict(getattr(namespace, self.dest) or {})
         for word in values:
             try:
@@ -188,6 +184,22 @@ def output_folder(word: str) -> Path:
     if not os.access(there, os.W_OK | os.X_OK):
         raise PermissionError(f'{there} cannot be written to')
     return path
+
+
+def check_writable(work_dir: Union[str, Path]) -> None:
+    """Raise UserError unless files can be written in a folder, which is created if needed.
+
+    Raises:
+        UserError: names the path that cannot be written, and why.
+    """
+    try:
+        os.makedirs(work_dir, exist_ok=True)
+        with tempfile.TemporaryFile(dir=work_dir) as file:
+            file.write(b'0' * 4096)
+    except OSError as error:
+        path = error.filename if isinstance(error.filename, str) else work_dir
+        path = work_dir if not os.path.isfile(path) else path
+        raise UserError(f'work dir {path} cannot be written: {error.strerror}') from error
 
 
 def read_fusion(words: Optional[Sequence[str]]) -> Union[str, list[float]]:

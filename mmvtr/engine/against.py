@@ -18,7 +18,7 @@ from typing import Optional, Sequence
 from mmengine.config import Config
 
 from mmvtr.cli import cfg_words
-from mmvtr.cli.signals import check_writable
+from mmvtr.cli.options import check_writable
 from mmvtr.engine import launching
 from mmvtr.engine.before import Load, divided, train_row
 from mmvtr.engine.checks.config_checks import check_training
@@ -27,12 +27,7 @@ from mmvtr.engine.loops.facts_of_run import tested_of
 from mmvtr.engine.rows import Row
 from mmvtr.engine.runner import RESULTS
 from mmvtr.errors import UserError
-from mmvtr.evaluation.results import (
-    Results,
-    refuse_other_test,
-    refuse_other_tested,
-    results_from,
-)
+from mmvtr.evaluation.results import Results, refuse_other_test, refuse_other_tested, results_from
 from mmvtr.evaluation.table import comparison_table
 
 #: Results that are compared if both trainings report them.

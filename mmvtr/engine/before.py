@@ -25,7 +25,7 @@ from typing import Any, Callable, Iterator, Mapping, NamedTuple, Optional, Seque
 from mmengine.config import Config
 
 from mmvtr.cli import cfg_words
-from mmvtr.cli.signals import check_writable
+from mmvtr.cli.options import check_writable
 from mmvtr.cli.values import lacking_part, written
 from mmvtr.engine.checks.config_checks import check_config, check_training
 from mmvtr.engine.loops.checkpoint import latest_checkpoint

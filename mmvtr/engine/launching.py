@@ -17,7 +17,7 @@ from mmengine.utils.dl_utils import set_multi_processing
 from torch.utils.data import Dataset
 
 from mmvtr.cli.errors import USER_ERRORS, message_of
-from mmvtr.cli.signals import check_writable
+from mmvtr.cli.options import check_writable
 from mmvtr.errors import AlreadyReported, UserError
 from mmvtr.registry import DATASETS, MODEL_WRAPPERS, bare_name
 from mmvtr.storage import FolderLock

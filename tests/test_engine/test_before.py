@@ -31,7 +31,7 @@ def train(tmp_path, monkeypatch):
         ran[:] = [killed]
         row = Row('half', 'half.py', tmp_path, dict(lr=rate))
         load = lambda config, options, folder: Config(dict(options, work_dir=folder))  # noqa: E731
-        how = dict(seed=0, said='before', resume=resume)
+        how = dict(seed=0, title='before', resume=resume)
         try:
             before.train_row(row, ARGS, Path('train.py'), load, **how)
         except UserError as error:

@@ -145,19 +145,18 @@ def _forwarding(function: Callable, rest: str) -> Optional[_Forwarding]:
         if name is not None:
             read.add(name)
             forwarded += 1
-        elif _calls_base(node) and any(not k.arg and _is(k.value, rest) for k in node.keywords):
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == '__init__'  # of the base
+            and any(not k.arg and _is(k.value, rest) for k in node.keywords)
+        ):
             to_base = True
             filled.update(k.arg for k in node.keywords if k.arg)
             positions = sum(not isinstance(argument, ast.Starred) for argument in node.args)
             forwarded += 1
     lost = sum(_is(node, rest) for node in ast.walk(tree)) > forwarded
     return _Forwarding(to_base, lost, frozenset(filled), positions, frozenset(read))
-
-
-def _calls_base(node: ast.AST) -> bool:
-    """Return whether a node calls an ``__init__``."""
-    is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-    return is_method and node.func.attr == '__init__'
 
 
 def _read_name(node: ast.AST, rest: str) -> Optional[str]:

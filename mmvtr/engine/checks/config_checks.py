@@ -17,7 +17,7 @@ from mmengine.registry import Registry
 from mmengine.runner import LogProcessor, Runner
 from torch.utils.data import DataLoader
 
-from mmvtr.cli.hints import nearest, unregistered
+from mmvtr.cli.hints import nearest, short, unregistered
 from mmvtr.cli.values import misfit
 from mmvtr.engine.checks.arguments import annotation_of, arguments_of
 from mmvtr.engine.checks.expert_checks import expert_faults
@@ -425,12 +425,3 @@ def _keys(value: Any, key: str, takes: Iterable[str]) -> Iterator[str]:
         if name not in takes:
             hint = nearest(str(name), takes, otherwise=takes)
             yield f'{key}.{name}: nothing reads this key{hint}'
-
-
-# -- words -------------------------------------------------------------------------------------
-
-
-def short(value: Any, limit: int = 80) -> str:
-    """Return a value's repr, shortened."""
-    shown = repr(value)
-    return shown if len(shown) <= limit else f'{shown[:limit]}...'

@@ -17,15 +17,8 @@ from mmvtr.engine.hooks.stored_queries import (
     stored_queries,
 )
 from mmvtr.engine.loops.evaluation import Evaluation
-from mmvtr.functional.metrics.first_places import (
-    SHARE,
-    expected_truth,
-    sure_first,
-)
-from mmvtr.functional.transforms.transform_table import (
-    TRANSFORMS,
-    checked_options,
-)
+from mmvtr.functional.metrics.first_places import SHARE, expected_truth, sure_first
+from mmvtr.functional.transforms.transform_table import TRANSFORMS, checked_options
 from mmvtr.functional.values import check_range
 from mmvtr.registry import HOOKS, TASK_UTILS
 from mmvtr.structures import Directed

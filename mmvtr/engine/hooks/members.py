@@ -50,18 +50,15 @@ class MembersHook(Hook):
         self.reads: tuple[str, ...] = ()
 
     def before_val(self, runner: Runner) -> None:
-        self._request_scores(runner)
-
-    def before_test(self, runner: Runner) -> None:
-        self._request_scores(runner)
-
-    def _request_scores(self, runner: Runner) -> None:
+        """Request the members' scores."""
         model = bare(runner.model)
         if not isinstance(model, BackdoorRetriever):
             raise TypeError(f'MembersHook: {type(model).__name__} has no members')
         self.reads = tuple(f'scores_{k}' for k in range(len(model.members)))
         if self.origins is not None:
             runner.message_hub.update_info('ensemble', list(self.origins))
+
+    before_test = before_val
 
     def before_train(self, runner: Runner) -> None:
         model = runner.model

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Iterable, NamedTuple, Optional
+from typing import Any, Iterable, NamedTuple, Optional, Union
 
 import torch
 from mmengine.hooks import Hook
@@ -51,8 +51,8 @@ class Queries(NamedTuple):
         """Return a note if most queries are in this queue (transductive), else ``''``."""
         return asked_before(means_of(self.levels), means_of(levels, self.levels), what)
 
-    def _only(self, rows: Tensor) -> 'Queries':
-        rows = rows.to(self.index.device)
+    def _only(self, rows: Union[Tensor, slice]) -> 'Queries':
+        rows = rows if isinstance(rows, slice) else rows.to(self.index.device)
         return Queries(take(self.levels, rows), self.index[rows], self.video[rows])
 
     def to(self, device: torch.device) -> 'Queries':
@@ -62,8 +62,7 @@ class Queries(NamedTuple):
 
     def last(self, count: int) -> 'Queries':
         """Return the ``count`` newest queries."""
-        rows = slice(len(self.index) - count, None)
-        return Queries(take(self.levels, rows), self.index[rows], self.video[rows])
+        return self._only(slice(len(self.index) - count, None))
 
     def state(self) -> dict[str, Any]:
         """Return the queue as plain data, on the CPU."""

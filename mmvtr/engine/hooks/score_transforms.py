@@ -17,12 +17,7 @@ from torch import Tensor
 from mmvtr.arrays import Debiaser
 from mmvtr.arrays.choice import Pairs
 from mmvtr.engine.hooks.query_queue import Queries
-from mmvtr.engine.hooks.stored_queries import (
-    check_source,
-    pairs_known,
-    stored_queries,
-    tiles_read,
-)
+from mmvtr.engine.hooks.stored_queries import check_source, pairs_known, stored_queries, tiles_read
 from mmvtr.engine.loops.evaluation import Evaluation
 from mmvtr.errors import UserError
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles

@@ -10,12 +10,7 @@ from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 import torch
-from mmengine.dist import (
-    all_gather_object,
-    broadcast_object_list,
-    gather_object,
-    get_dist_info,
-)
+from mmengine.dist import all_gather_object, broadcast_object_list, gather_object, get_dist_info
 from mmengine.runner import BaseLoop, Runner
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset

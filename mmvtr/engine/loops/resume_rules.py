@@ -5,6 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Any, Iterator, Mapping, NamedTuple
 
+from mmvtr.cli.hints import short
 from mmvtr.registry import bare_name
 
 RESCALED = 'rescaled and logged'
@@ -41,7 +42,8 @@ class Change(NamedTuple):
     rule: Rule
 
     def __str__(self) -> str:
-        return f'{self.key} was {_short(self.before)}, is {_short(self.now)}: {self.rule.happens}'
+        before, now = short(self.before, 60), short(self.now, 60)
+        return f'{self.key} was {before}, is {now}: {self.rule.happens}'
 
 
 CHOICE = Rule(
@@ -261,11 +263,6 @@ def _same(before: Any, now: Any, key: str) -> bool:
     if key.rpartition('.')[2] == 'type' and isinstance(before, str) and isinstance(now, str):
         return bare_name(dict(type=before)) == bare_name(dict(type=now))
     return before == now or (before != before and now != now)  # NaN
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f'{text[:57]}...'
 
 
 def values_of(value: Any) -> Any:
