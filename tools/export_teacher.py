@@ -91,8 +91,8 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
 def refuse_without_rows(model: Any) -> None:
     """Raise ValueError unless scores are sums of inner products."""
     similarity = model.similarity
-    known = any(hasattr(similarity, name) for name in ('experts', 'flat', 'flat_frames'))
-    if not known or not getattr(similarity, 'exact', True):
+    has_rows = any(hasattr(similarity, name) for name in ('experts', 'flat', 'flat_frames'))
+    if not has_rows or not getattr(similarity, 'exact', True):
         raise ValueError(
             f'the scores of {type(similarity).__name__} are not inner products of item vectors, '
             'and only these can be stored: let the model itself be the teacher (FrozenTeachers)'

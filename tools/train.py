@@ -118,8 +118,8 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
     is_new = not os.path.exists(cfg.work_dir)
     with launching.claim(cfg.work_dir) as lock:  # before anything in it is read
         ending.release = lock.release
-        given = args.seed is not None or 'randomness.seed' in args.cfg_options
-        seed = cfg.randomness.seed if given else None
+        stated = args.seed is not None or 'randomness.seed' in args.cfg_options
+        seed = cfg.randomness.seed if stated else None
         try:
             runner = training.runner_of_training(cfg, resume=args.resume, seed=seed)
         except USER_ERRORS:  # missing data, say: a refused training leaves no folder

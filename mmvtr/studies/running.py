@@ -212,14 +212,14 @@ def commands(study: Study, rows: Sequence[Row], plan: Plan) -> Iterator[list[str
                 yield [*start.words, *command_words(row)]
             elif row.of:
                 members = [of_seed[member] for member in row.of]
-                files = [str(member.folder / tested_file(member, plan)) for member in members]
+                files = [str(member.folder / file_to_test(member, plan)) for member in members]
                 yield [*start.words, str(tool_folder() / 'test.py'), *test_words(row, files, plan)]
             else:
                 words = command_of(row, plan.flags, 0)
                 yield [*start.launch, str(tool_folder() / 'train.py'), *words, '--resume']
 
 
-def tested_file(row: Row, plan: Plan) -> str:
+def file_to_test(row: Row, plan: Plan) -> str:
     """Return the checkpoint file that a training leaves for testing: the best, else the last."""
     cfg = load_config(row.config, row.options)
     chooses = cfg.get('val_dataloader') is not None and cfg.default_hooks.checkpoint.save_best

@@ -518,7 +518,7 @@ FAULTS = {
     ),
     'captions of the wrong number get features': _tool(
         'tools/dataset_converters/expert_pickles.py',
-        'if len(found) != len(said):',
+        'if len(vectors) != len(sentences):',
         'if False:',
         'test_tools/test_expert_pickles.py',
     ),
@@ -548,7 +548,7 @@ FAULTS = {
     ),
     'unknown words spread as one': _tool(
         'tools/dataset_converters/word_vocabulary.py',
-        'spread = np.std(np.stack(list(found.values())))',
+        'spread = np.std(np.stack(list(parsed.values())))',
         'spread = 1.0',
         'test_tools/test_word_vocabulary.py',
     ),
@@ -560,8 +560,8 @@ FAULTS = {
     ),
     "a log's first protocol is published": _tool(
         'tools/model_converters/publish.py',
-        "' '.join(found[-1].split())",
-        "' '.join(found[0].split())",
+        "' '.join(lines[-1].split())",
+        "' '.join(lines[0].split())",
         'test_tools/test_publish.py',
     ),
 }

@@ -104,12 +104,14 @@ def judge(
         batch = model.data_preprocessor(batch, False)
         texts, videos = model(**batch, mode='tensor')
         scores = model.similarity(texts, videos)['scores']
-        known = annotated_target(batch['data_samples'], scores.device)
-        made, _ = model.supervision(texts, videos, known)
-        for name, target in ({'supervision': made} if isinstance(made, Target) else made).items():
-            if judges(target, known):
+        block = annotated_target(batch['data_samples'], scores.device)
+        targets, _ = model.supervision(texts, videos, block)
+        if isinstance(targets, Target):
+            targets = {'supervision': targets}
+        for name, target in targets.items():
+            if judges(target, block):
                 judging.add(name)
-            parts = (pushed(target, known), scores, known.positives, known.known.truth)
+            parts = (pushed(target, block), scores, block.positives, block.known.truth)
             rows.setdefault(name, []).append(tuple(part.flatten().cpu() for part in parts))
     if not judging:
         raise ValueError(
