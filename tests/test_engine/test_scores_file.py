@@ -9,7 +9,7 @@ import torch
 from mmengine.hooks import Hook
 from mmengine.runner import get_priority
 
-from mmvtr.engine.hooks.basic import ScoresFileHook
+from mmvtr.engine.hooks.result_hooks import ScoresFileHook
 from mmvtr.engine.hooks.score_transforms import SinkhornHook
 from mmvtr.engine.loops.evaluation import Encoded, Evaluation
 from mmvtr.registry import HOOKS
