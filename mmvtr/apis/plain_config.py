@@ -245,11 +245,9 @@ class _Reader:
             if scope not in nodes:
                 continue
             nodes[scope].import_from_location()
-            component = nodes[scope].module_dict.get(name)
-            if component is not None and (
-                scope != ROOT or name in OF_ROOT or _of_a_project(component)
-            ):
-                return f'{scope}.{name}', component
+            part = nodes[scope].module_dict.get(name)
+            if part is not None and (scope != ROOT or name in OF_ROOT or _of_a_project(part)):
+                return f'{scope}.{name}', part
         raise ValueError(
             f'{self.name}: {where} is {str(kind)[:80]!r}, which is not a registered component of '
             'this version; one of another project is registered when its module is imported'

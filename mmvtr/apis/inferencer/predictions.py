@@ -14,9 +14,7 @@ def as_prediction(sample: RankingSample, seconds: dict[str, tuple[float, float]]
     """Return a prediction; ``seconds``: begin and end of the files' pictures, if known."""
     fields = dict(score='scores', raw_score='raw_scores', bias='biases', holds='truths')
     fields.update(sigma='item_sigma', p_match='probabilities')
-    columns = {
-        name: sample.get(field).tolist() for name, field in fields.items() if field in sample
-    }
+    columns = {name: sample.get(key).tolist() for name, key in fields.items() if key in sample}
     hits: list[dict[str, Any]] = []
     for k, (name, item) in enumerate(zip(sample.ids, sample.sources)):
         hit = dict(rank=k + 1, id=name, item=item)

@@ -209,10 +209,8 @@ def _tested_on(results: Results, dataset: Mapping[str, Any]) -> str:
 
 def _trained_on(trainings: Optional[Sequence[Training]]) -> str:
     """Return the training set of each member with its counts, or that it is unknown."""
-    sets = dict.fromkeys(
-        training.items().get('trained on') or 'unknown' for training in trainings or []
-    )
-    return '; '.join(sets) or 'unknown'
+    sets = [training.items().get('trained on') or 'unknown' for training in trainings or []]
+    return '; '.join(dict.fromkeys(sets)) or 'unknown'
 
 
 def _reads(dataset: Mapping[str, Any]) -> str:
