@@ -107,8 +107,8 @@ def forms(kind: Any) -> dict[Any, Any]:
     origin = get_origin(kind)
     if origin in (Union, UnionType):
         by_form: dict[Any, Any] = {}
-        for part in get_args(kind):
-            by_form = {**by_form, **forms(part), **by_form}  # the first of a form
+        for member in get_args(kind):
+            by_form = {**by_form, **forms(member), **by_form}  # the first of a form
         return by_form
     if origin is Literal:
         return {type(value): type(value) for value in get_args(kind)}
@@ -177,7 +177,7 @@ def lacking_part(cfg: Any, option: str) -> Optional[str]:
     return None
 
 
-def written(value: Any, *, inside: bool = False) -> str:
+def written(value: Any, *, nested: bool = False) -> str:
     """Return the text that :func:`read` reads back, quoted inside lists if needed.
 
     Example:
@@ -187,8 +187,8 @@ def written(value: Any, *, inside: bool = False) -> str:
             "['a b',1]"
     """
     if isinstance(value, (list, tuple)):
-        return '[' + ','.join(written(item, inside=True) for item in value) + ']'
-    if inside and isinstance(value, str) and re.search(r'[\s,()\[\]{}]', value):
+        return '[' + ','.join(written(item, nested=True) for item in value) + ']'
+    if nested and isinstance(value, str) and re.search(r'[\s,()\[\]{}]', value):
         return f"'{value}'"
     return str(value)
 
@@ -235,10 +235,10 @@ def _list(text: str, kind: Any, *, bare: bool) -> Any:
     if content is None and (not bare or text.startswith('{')):
         raise ValueError(text)
     values = []
-    for part in split(text if content is None else content):
-        element = _element_of(kind)
-        unquoted = _unquoted(part) if {Any, str} & forms(element).keys() else None
-        values.append(read(part, element) if unquoted is None else unquoted)
+    element = _element_of(kind)
+    for word in split(text if content is None else content):
+        unquoted = _unquoted(word) if {Any, str} & forms(element).keys() else None
+        values.append(read(word, element) if unquoted is None else unquoted)
     is_tuple = text[:1] == '(' if content is not None else tuple in (kind, get_origin(kind))
     return tuple(values) if is_tuple else values
 
