@@ -268,11 +268,10 @@ def token_contrast(
     words_of_pair = words[text, place][:, None]
     there = torch.ones(len(text), 1, dtype=torch.bool, device=words.device)
     scores = token_scores(words_of_pair, there, frames, frame_mask, side='words', entries=entries)
-    own = positives[text]
     pushed = None if weights is None else weights[text]
     counts = interest[text, place]
     options = dict(temperature=temperature, weights=pushed, counts=counts, direction='t2v')
-    return contrastive(scores, own, **options) * (counts.sum() / matched.sum())
+    return contrastive(scores, positives[text], **options) * (counts.sum() / matched.sum())
 
 
 @arrays_too

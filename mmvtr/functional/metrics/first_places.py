@@ -50,7 +50,10 @@ def first_places(scores: Tensor, leaders: Tensor, *, places: int = 1) -> Tensor:
     check_shapes(scores=scores, leaders=leaders)
     refuse_non_finite(scores)
     refuse_non_finite(leaders, name='leaders')
-    _check_places(places, scores.shape[1])
+    if not 1 <= places <= scores.shape[1]:
+        raise ValueError(
+            f'places must be 1 to {scores.shape[1]}, the number of gallery items, not {places}'
+        )
     leaders = leaders.detach().clone()
     ordered, top = scores.clone(), scores.amax(1, keepdim=True)
     step = top.abs().clamp_min(1)
@@ -164,10 +167,3 @@ def sure_first(scores: Tensor, truth: Tensor, *, sure: float = 0.8, places: int 
     ranks = (scores.shape[1] + 1 - places_of).to(truth)
     leaders = torch.where(truth >= sure - ROUNDING, ranks, truth.clamp(max=1))
     return first_places(scores, leaders, places=places)
-
-
-def _check_places(places: int, available: int) -> None:
-    if not 1 <= places <= available:
-        raise ValueError(
-            f'places must be 1 to {available}, the number of gallery items, not {places}'
-        )

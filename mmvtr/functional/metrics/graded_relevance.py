@@ -303,8 +303,8 @@ def intersection_over_union(a: Tensor, b: Tensor) -> Tensor:
 def _has(sets: Tensor, classes: Tensor) -> Tensor:
     """Return whether each set has each of the sorted classes, float32 [N, C] of 0 and 1."""
     place = torch.searchsorted(classes, sets)
-    known = torch.isin(sets, classes)
-    column = torch.where(known, place, len(classes))
+    listed = torch.isin(sets, classes)
+    column = torch.where(listed, place, len(classes))
     marks = torch.zeros(len(sets), len(classes) + 1, device=sets.device)
     return marks.scatter_(1, column, 1.0)[:, :-1]
 

@@ -146,9 +146,9 @@ def length_correlation(scores: Tensor, lengths: Tensor, centre: Tensor, among: T
     return torch.cat(
         [
             _correlation(
-                _ranks(part, kept), _ranks(-(lengths - middle[:, None]).abs(), kept), kept.double()
+                _ranks(part, some), _ranks(-(lengths - middle[:, None]).abs(), some), some.double()
             )
-            for part, middle, kept in parts
+            for part, middle, some in parts
         ]
     )
 
@@ -156,9 +156,9 @@ def length_correlation(scores: Tensor, lengths: Tensor, centre: Tensor, among: T
 def _ranks(scores: Tensor, among: Tensor) -> Tensor:
     """Return the rank of each video among those that count, ties at the mean: float64 [Q, V]."""
     ranking = rank_rows(scores)
-    kept = among.gather(1, ranking.order).double()
-    before, inside = group_sums(kept, ranking)
-    return torch.empty_like(kept).scatter_(1, ranking.order, before + (inside + 1) / 2)
+    counted = among.gather(1, ranking.order).double()
+    before, inside = group_sums(counted, ranking)
+    return torch.empty_like(counted).scatter_(1, ranking.order, before + (inside + 1) / 2)
 
 
 def _correlation(x: Tensor, y: Tensor, weight: Tensor) -> Tensor:

@@ -169,7 +169,7 @@ def bias_gradient(
     asks = positives.any(1)
     if not asks.any():
         raise ValueError('no query has a positive: there is no loss')
-    known = positives[asks].double()
-    target_mass = (known / known.sum(1, keepdim=True)).sum(0)
+    matches = positives[asks].double()
+    target_mass = (matches / matches.sum(1, keepdim=True)).sum(0)
     mass = retrieval_mass(scores[asks], temperature=temperature)
-    return (mass - target_mass) / (2 * len(known) * float(temperature))
+    return (mass - target_mass) / (2 * len(matches) * float(temperature))

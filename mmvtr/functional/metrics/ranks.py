@@ -90,10 +90,10 @@ def rank_counts(scores: Tensor, positives: Tensor, *, dim: int = 1, tile: int = 
     buffer = torch.empty(rows, scores.shape[1], device=scores.device)
     for start in range(0, len(scores), rows):
         part = scores[start : start + rows]
-        asked = slice(start, start + rows) if dim == 1 else slice(None)
-        bar, hit = best[asked].unsqueeze(dim), buffer[: len(part)]
-        above[asked] += torch.gt(part, bar, out=hit).sum(dim)
-        reached[asked] += torch.ge(part, bar, out=hit).sum(dim)
+        here = slice(start, start + rows) if dim == 1 else slice(None)
+        bar, hit = best[here].unsqueeze(dim), buffer[: len(part)]
+        above[here] += torch.gt(part, bar, out=hit).sum(dim)
+        reached[here] += torch.ge(part, bar, out=hit).sum(dim)
     return RankCounts(above, reached - above - twins, twins)
 
 
@@ -166,8 +166,8 @@ def caption_max(scores: Tensor, positives: Tensor, *, tile: int = TILE) -> Tenso
     best = scores.new_full((scores.shape[1],) * 2, -torch.inf)
     rows = _rows(scores, tile)
     for text, video in zip(texts.split(rows), videos.split(rows)):
-        own = video[:, None].expand(-1, len(best))
-        best.scatter_reduce_(0, own, scores.index_select(0, text), 'amax')
+        index = video[:, None].expand(-1, len(best))
+        best.scatter_reduce_(0, index, scores.index_select(0, text), 'amax')
     shared = torch.zeros_like(best, dtype=torch.bool)
     for text in (texts.bincount(minlength=len(scores)) > 1).nonzero().flatten():
         owners = videos[texts == text]
@@ -293,9 +293,9 @@ def refuse_nan(scores: Tensor) -> None:
             Traceback (most recent call last):
             ValueError: scores[0, 1] is NaN
     """
-    found = first_nan(scores)
-    if found is not None:
-        raise ValueError(f'scores[{found[0]}, {found[1]}] is NaN')
+    place = first_nan(scores)
+    if place is not None:
+        raise ValueError(f'scores[{place[0]}, {place[1]}] is NaN')
 
 
 def first_nan(scores: Tensor) -> Optional[tuple[int, int]]:

@@ -117,7 +117,7 @@ def paired_best_frames(
     videos, counts = columns[order].unique_consecutive(return_counts=True)
     first = counts.cumsum(0) - counts
     most = int(counts.max()) if len(counts) else 0
-    found = []
+    parts = []
     step = max(1, entries // max(math.prod(frames.shape[1:]) + most * frames.shape[2], 1))
     for v, count, start in zip(videos.split(step), counts.split(step), first.split(step)):
         place = torch.arange(most, device=count.device)
@@ -128,12 +128,12 @@ def paired_best_frames(
         with torch.autocast(images.device.type, enabled=False):
             cosines = words @ images.mT
         best = cosines.masked_fill(~_take(mask, v)[:, None], -math.inf).max(-1)
-        found.append([x[real.to(x.device)] for x in best])
-    if not found:
+        parts.append([x[real.to(x.device)] for x in best])
+    if not parts:
         none = torch.zeros(0, device=texts.device if isinstance(texts, Tensor) else None)
         return BestFrames(none, none.long())
-    back = order.argsort().to(found[0][0].device)
-    return BestFrames(*(torch.cat(x)[back] for x in zip(*found)))
+    back = order.argsort().to(parts[0][0].device)
+    return BestFrames(*(torch.cat(x)[back] for x in zip(*parts)))
 
 
 def _check(texts: Any, frames: Any, mask: Tensor) -> None:

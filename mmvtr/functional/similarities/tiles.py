@@ -155,8 +155,8 @@ class Tiles(NamedTuple):
             top = top_of_rows(change(part, tile), k)
             both = torch.cat([*values, top[0]], 1)
             here = torch.cat([*places, top[1] + part.start], 1)
-            kept = both.sort(dim=1, descending=True, stable=True).indices[:, :k]
-            values, places = [both.gather(1, kept)], [here.gather(1, kept)]
+            order = both.sort(dim=1, descending=True, stable=True).indices[:, :k]
+            values, places = [both.gather(1, order)], [here.gather(1, order)]
         return values[0], places[0]
 
     def kept(self) -> 'Tiles':
@@ -188,9 +188,9 @@ class Tiles(NamedTuple):
 
         :attr:`codes` then holds the first tiles, once they have been made, in as many bytes.
         """
-        kept = self.kept()
-        if kept.stored:
-            return kept
+        tiles = self.kept()
+        if tiles.stored:
+            return tiles
         codes = _Codes(self.shape, self.width)
 
         def columns(part: slice) -> Tensor:
@@ -295,9 +295,9 @@ class Gaps(NamedTuple):
         Raises:
             ValueError: a score that is not finite.
         """
-        found = cls._read(tiles, None)
+        gaps = cls._read(tiles, None)
         # Sums of large finite scores may overflow; a second pass names a score that is not finite.
-        return found if math.isfinite(found.mean) else cls._read(tiles.finite(), torch.float64)
+        return gaps if math.isfinite(gaps.mean) else cls._read(tiles.finite(), torch.float64)
 
     @classmethod
     def _read(cls, tiles: Tiles, dtype: Optional[torch.dtype]) -> 'Gaps':

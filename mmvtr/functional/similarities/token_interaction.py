@@ -311,25 +311,25 @@ class _MaxPooled(torch.autograd.Function):
     def forward(ctx, words, a, frames, b, row_order, column_order, tiles) -> Tensor:
         keep = any(ctx.needs_input_grad)
         keep_maxima = ctx.needs_input_grad[1], ctx.needs_input_grad[3]
-        scores, kept = words.new_zeros(len(words), len(frames)), []
+        scores, saved = words.new_zeros(len(words), len(frames)), []
         for tile in tiles:
             left, right = _operands(words, frames, tile)
             sims = _product(left, right.t()).view(*_shape(tile))
             weights = _tile_weights(a, b, tile)
             if keep:
-                part, found = _pool_and_keep(sims, weights, keep_maxima)
-                kept += found
+                part, pooled = _pool_and_keep(sims, weights, keep_maxima)
+                saved += pooled
             else:
                 part = _pool(sims, *weights)
             scores[row_order[tile.rows, None], column_order[tile.columns]] = part
         ctx.tiles = tiles
-        ctx.save_for_backward(words, a, frames, b, row_order, column_order, *kept)
+        ctx.save_for_backward(words, a, frames, b, row_order, column_order, *saved)
         return scores
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad: Tensor) -> tuple[Optional[Tensor], ...]:
-        words, a, frames, b, row_order, column_order, *kept = ctx.saved_tensors
+        words, a, frames, b, row_order, column_order, *saved = ctx.saved_tensors
         grads = [None if x is None else torch.zeros_like(x) for x in (words, a, frames, b)]
         for i, tile in enumerate(ctx.tiles):
             g = grad[row_order[tile.rows, None], column_order[tile.columns]][:, None]
@@ -338,8 +338,8 @@ class _MaxPooled(torch.autograd.Function):
                 (2, 1),
                 _tile_weights(a, b, tile),
                 _tile_weights(grads[1], grads[3], tile),
-                kept[4 * i : 4 * i + 2],
-                kept[4 * i + 2 : 4 * i + 4],
+                saved[4 * i : 4 * i + 2],
+                saved[4 * i + 2 : 4 * i + 4],
             ):
                 if w is not None:
                     where = index.long().unsqueeze(dim)

@@ -180,10 +180,10 @@ class ExpSums:
                 else:
                     room.copy_(scores)
                 room.mul_(factor).exp2_()  # exp_ takes three times as long
-                made = slice(start + block.start, start + block.stop), room, top * self._scale
+                exps = slice(start + block.start, start + block.stop), room, top * self._scale
                 if room.shape[1] == self._tiles.shape[1] and coded is None:
-                    self._whole = made
-                yield made
+                    self._whole = exps
+                yield exps
             tile = scores = None  # freed before the next is made
 
     def _in_log_space(self, log_alpha: Tensor, log_c: Optional[Tensor], power: float) -> Sums:

@@ -36,14 +36,14 @@ class Reliability(NamedTuple):
         spread = (
             (2 / math.pi * self.predicted * (1 - self.predicted) / self.pairs).clamp_min(0).sqrt()
         )
-        held = self.pairs > 0
-        return ((spread * self.pairs)[held].sum() / self.pairs.sum()).item()
+        filled = self.pairs > 0
+        return ((spread * self.pairs)[filled].sum() / self.pairs.sum()).item()
 
     @property
     def error(self) -> float:
         """Expected calibration error: the mean distance of the two, weighted by pairs."""
-        held = self.pairs > 0
-        distance = (self.predicted - self.true).abs()[held] * self.pairs[held]
+        filled = self.pairs > 0
+        distance = (self.predicted - self.true).abs()[filled] * self.pairs[filled]
         return (distance.sum() / self.pairs.sum()).item()
 
 
