@@ -52,14 +52,14 @@ class Shift(NamedTuple):
 
     def __str__(self) -> str:
         distance = max(self.distances)
-        said = (
+        text = (
             f'{FIGURES[self.distances.index(distance)]} of {self.queries} queries is distributed '
             f'{distance:.2f} away from that of {self.bank} bank texts, by chance at most '
             f'{self.chance:.2f} in {1 - ERROR:.0%} of the cases'
         )
         if self.noticed:
-            return f"these queries are not like the bank's, P may be too high: {said}"
-        return f"nothing says that these queries are not like the bank's: {said}"
+            return f"these queries are not like the bank's, P may be too high: {text}"
+        return f"nothing says that these queries are not like the bank's: {text}"
 
 
 class Asked(NamedTuple):
@@ -89,9 +89,9 @@ class Asked(NamedTuple):
         slot = places_in_groups(text)
         texts, items = bank.texts[mine[:, 0]], bank.items[mine[:, 1]]
         scores = own_products(texts, items, bank.geometry).float().cpu()
-        own = scores[slot == 0, None].repeat(1, int(counts.max()))
-        own[text, slot] = scores
-        return cls(rows, own, len(bank.items))
+        own_scores = scores[slot == 0, None].repeat(1, int(counts.max()))
+        own_scores[text, slot] = scores
+        return cls(rows, own_scores, len(bank.items))
 
     def figures(self, top: Tensor, items: int) -> Tensor:
         """Return the :data:`FIGURES` of these texts, float64 [m, 3].
@@ -110,8 +110,8 @@ class Asked(NamedTuple):
         there[:, 0] = True
         close = EQUAL * self.own.abs().clamp_min(EQUAL)
         there &= ((self.own[:, :, None] - top[:, None]).abs() > close[:, :, None]).all(2)
-        own = self.own.masked_fill(~there, -torch.inf)
-        return figures(torch.cat([top, own], 1).topk(DEPTH, dim=1).values)
+        own_scores = self.own.masked_fill(~there, -torch.inf)
+        return figures(torch.cat([top, own_scores], 1).topk(DEPTH, dim=1).values)
 
 
 def figures(top: Tensor) -> Tensor:
