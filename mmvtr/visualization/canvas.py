@@ -73,12 +73,12 @@ def legend(
 ) -> None:
     """Draw a legend below the panels, of some axes, some handles, or all."""
     if axes:
-        handles = [one for axis in axes for one in axis.get_legend_handles_labels()[0]]
+        handles = [x for axis in axes for x in axis.get_legend_handles_labels()[0]]
     shown = {} if handles is None else dict(handles=handles)
-    made = figure.legend(
+    drawn = figure.legend(
         **shown, loc='outside lower center', ncols=columns, fontsize=9, frameon=False
     )
-    for handle in made.legend_handles:
+    for handle in drawn.legend_handles:
         if hasattr(handle, 'get_offsets'):  # scatter points, which are pale if there are many
             handle.set_alpha(1)
 
