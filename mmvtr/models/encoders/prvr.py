@@ -377,5 +377,5 @@ class GMMFormerEncoder(ClipFrameEncoder):
 
     def _frame_level(self, frames: Tensor, mask: Tensor) -> Embedding:
         vector = self.frame_pooling(frames, mask)
-        one = torch.ones(len(vector), 1, dtype=torch.bool, device=vector.device)
-        return Embedding(vector, vector[:, None], one)
+        there = torch.ones(len(vector), 1, dtype=torch.bool, device=vector.device)
+        return Embedding(vector, vector[:, None], there)

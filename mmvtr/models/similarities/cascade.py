@@ -91,20 +91,20 @@ class CascadeSimilarity(nn.Module):
         Raises:
             ValueError: a side carries no tokens, or an item has no valid one.
         """
-        found = self.first_stage(texts, videos)
-        first = found['global'] + found['token']
+        matrices = self.first_stage(texts, videos)
+        first = matrices['global'] + matrices['token']
         if self.training:
-            return {**found, 'scores': first}
+            return {**matrices, 'scores': first}
         count = first.shape[1]
         self.exact = self.shortlist is None or self.shortlist >= count
-        kept = count if self.exact else self.shortlist
+        length = count if self.exact else self.shortlist
         columns = torch.arange(count, device=first.device).expand(first.shape)
         if not self.exact:
-            columns = first.sort(dim=1, descending=True, stable=True).indices[:, :kept]
+            columns = first.sort(dim=1, descending=True, stable=True).indices[:, :length]
         rows = torch.arange(len(first), device=first.device)[:, None].expand(columns.shape)
         fused = self.fuse(texts, videos, rows.flatten(), columns.flatten()).view(columns.shape)
         if self.exact:
-            return {**found, 'fusion': fused, 'scores': first + fused}
+            return {**matrices, 'fusion': fused, 'scores': first + fused}
         best = first.gather(1, columns) + fused
         return {'first': first, 'scores': below_shortlist(first, columns, best)}
 
@@ -143,8 +143,8 @@ class CascadeSimilarity(nn.Module):
         text, video = _cut(t.mask[rows]), _cut(v.mask[columns])
 
         def scores(words: Tensor, frames: Tensor) -> Tensor:
-            own = words[rows, : text.shape[1]], text, frames[columns, : video.shape[1]], video
-            return self.fusion(*own)
+            sides = words[rows, : text.shape[1]], text, frames[columns, : video.shape[1]], video
+            return self.fusion(*sides)
 
         if not torch.is_grad_enabled():
             return scores(t.tokens, v.tokens)

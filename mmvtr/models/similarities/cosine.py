@@ -131,11 +131,11 @@ class GaussianSimilarity(nn.Module):
         return {self.level: scores, 'scores': scores}
 
     def _gaussian(self, items: Levels) -> Embedding:
-        found = items.get(self.level)
-        if found is None or found.log_std is None:
+        level = items.get(self.level)
+        if level is None or level.log_std is None:
             raise ValueError(
                 f'{type(self).__name__} needs sigma: level {self.level!r} '
-                + ('is missing' if found is None else 'is not Gaussian')
+                + ('is missing' if level is None else 'is not Gaussian')
                 + "; give the model heads, as model.heads = dict(type='GaussianHead')"
             )
-        return Embedding(at_least_float32(found.mean), log_std=at_least_float32(found.log_std))
+        return Embedding(at_least_float32(level.mean), log_std=at_least_float32(level.log_std))

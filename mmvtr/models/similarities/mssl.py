@@ -176,9 +176,9 @@ class MSSLSimilarity(nn.Module):
                 f'MSSLSimilarity takes {count} clips per video, the encoder gives {clips.shape[1]}'
             )
         check_mask(mask, 'mask of frames')
-        one = len(self.pooling) * (texts + mask.shape[1] + clips.shape[2])
+        size = len(self.pooling) * (texts + mask.shape[1] + clips.shape[2])
         whole = at_least_float32(clips), at_least_float32(frames), mask
-        yield from zip(*(x.split(max(1, self.entries // one)) for x in whole))
+        yield from zip(*(x.split(max(1, self.entries // size)) for x in whole))
 
 
 def _length(x: Tensor) -> Tensor:

@@ -113,8 +113,8 @@ class GuideSupervision(BlockSupervision):
             try:
                 self._reader = reader_of(guide)
             except ValueError as error:
-                known = f'{[*GUIDES]}, an encoder or a file'
-                raise ValueError(f'guide must be one of {known}: {error}') from None
+                choices = f'{[*GUIDES]}, an encoder or a file'
+                raise ValueError(f'guide must be one of {choices}: {error}') from None
             if by == 'videos':
                 raise ValueError(f'the guide {guide[:80]!r} compares captions: leave by={by!r} out')
             by = 'texts'
@@ -198,10 +198,10 @@ class GuideSupervision(BlockSupervision):
         guides, model = begun
         with torch.no_grad():
             scores = self._scores(guides, rows, target)
-            own = dict(
+            best = dict(
                 t2v=_best(scores, target.positives), v2t=_best(scores.t(), target.positives.t())
             )
-            weights = self._weights(scores, own['t2v'])
+            weights = self._weights(scores, best['t2v'])
         excluded = (weights < 0.5) & ~target.positives
         sums = dict(excluded=excluded.sum().to(scores.dtype), texts=scores.new_tensor(len(scores)))
         if self.treat == 'positive':
@@ -209,22 +209,22 @@ class GuideSupervision(BlockSupervision):
         if self.kinds:
 
             def judged(way: str, entries: Entries) -> Tensor:
-                return self._weights(self._among(guides, entries), own[way][entries.anchor])
+                return self._weights(self._among(guides, entries), best[way][entries.anchor])
 
             scored = cosines_of(self.similarity, model)
             columns = columns_of(target.positives, self.kinds, scored, judged)
             target = target._replace(columns=columns)
         if self.bar_of == 'anchor':
-            weights = dict(t2v=weights, v2t=self._weights(scores.t(), own['v2t']).t())
+            weights = dict(t2v=weights, v2t=self._weights(scores.t(), best['v2t']).t())
         return target.weigh(weights), sums
 
     def finish(self, begun: Any, sums: dict[str, Tensor]) -> dict[str, Tensor]:
         """Turn sums over all blocks into the figure for the log."""
         return {'guided_per_text': sums['excluded'] / sums['texts'].clamp_min(1)}
 
-    def _weights(self, scores: Tensor, own: Tensor) -> Tensor:
+    def _weights(self, scores: Tensor, best: Tensor) -> Tensor:
         options = dict(rule=self.rule, margin=self.margin, softness=self.softness)
-        return guide_weights(scores, own, **options)
+        return guide_weights(scores, best, **options)
 
     @torch.no_grad()
     def _among(self, guides: Any, entries: Entries) -> Tensor:
@@ -357,8 +357,8 @@ class EncodedCaptions:
             if self._encoder is None:
                 self._encoder = load_embedder(self.name).to(device)
             with torch.autocast(device.type, enabled=False):  # kept for the whole training
-                found = self._encoder.encode(new, convert_to_tensor=True, show_progress_bar=False)
-            self._known.update(zip(new, found.clone().float().cpu()))
+                vectors = self._encoder.encode(new, convert_to_tensor=True, show_progress_bar=False)
+            self._known.update(zip(new, vectors.clone().float().cpu()))
         return torch.stack([self._known[x] for x in captions]) if captions else None
 
 
