@@ -17,7 +17,7 @@ from mmvtr.arrays.tokens import SIDES, late_pairs, late_products, read_mask
 from mmvtr.arrays.vectors import Part, Vectors, float32, writable
 from mmvtr.functional.similarities.distinct import row_groups
 from mmvtr.functional.similarities.tiles import ENTRIES, GPU_ENTRIES, Tiles, tile_width
-from mmvtr.functional.values import CONVERSIONS, refuse_unreadable
+from mmvtr.functional.values import CONVERSIONS, product, refuse_unreadable
 
 #: Scores: cosines of vectors of any length, or inner products of vectors as given; for
 #: :class:`.Tokens` sums of best cosines over the query's tokens, the item's tokens, or both.
@@ -383,8 +383,7 @@ def bank_tiles(queries: Tensor, gallery: Vectors, name: str = 'bank') -> Tiles:
     aligned = pad(queries, (0, 0, 0, -len(queries) % LINE))
 
     def columns(part: slice) -> Tensor:
-        with torch.autocast(queries.device.type, enabled=False):
-            scores = gallery.unit(part).to(queries.device) @ aligned.t()
+        scores = product(gallery.unit(part).to(queries.device), aligned.t())
         return scores[:, : len(queries)].t()
 
     return tiles._replace(columns=columns, width=width)
@@ -395,8 +394,7 @@ def products(queries: Tensor, items: Tensor, geometry: Geometry = 'cosine') -> T
     autocast."""
     if queries.dim() == 3:
         return late_products(queries, items, geometry)
-    with torch.autocast(queries.device.type, enabled=False):
-        return queries @ items.to(queries.device).t()
+    return product(queries, items.to(queries.device).t())
 
 
 def own_products(queries: Tensor, items: Tensor, geometry: Geometry = 'cosine') -> Tensor:

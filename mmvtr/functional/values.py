@@ -155,6 +155,19 @@ def at_least_float32(x: Tensor) -> Tensor:
     return x.float() if x.is_floating_point() and x.element_size() < 4 else x
 
 
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """Return ``a @ b`` in the type of both, also under autocast: half precision would lose digits.
+
+    Example:
+        ::
+
+            >>> product(torch.tensor([[1.0, 2.0]]), torch.eye(2))
+            tensor([[1., 2.]])
+    """
+    with torch.autocast(a.device.type, enabled=False):
+        return a @ b
+
+
 def check_one_of(known: Collection, **given: Any) -> None:
     """Raise ValueError unless each value is one of ``known``.
 
@@ -194,6 +207,26 @@ def check_range(interval: str, **given: Any) -> None:
         below = number < high if interval[-1] == ')' else number <= high
         if not (above and below):
             raise ValueError(f'{name} must {words}, not {value!r}')
+
+
+def check_valid(mask: Tensor, item: str, entry: str) -> None:
+    """Raise ValueError unless each row of a mask, bool [N, L], has a True.
+
+    Args:
+        mask: bool [N, L].
+        item, entry: names of a row and of an entry, for the message.
+
+    Example:
+        ::
+
+            >>> check_valid(torch.tensor([[True], [False]]), 'video', 'frame')
+            Traceback (most recent call last):
+            ValueError: video 1 has no valid frame: its mask is all False
+    """
+    some = mask.any(1)
+    if not some.all():
+        row = int(some.int().argmin())
+        raise ValueError(f'{item} {row} has no valid {entry}: its mask is all False')
 
 
 def check_shapes(**tensors: Tensor) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 from mmvtr.dist import gather_padded, gather_rows
 from mmvtr.functional.metrics.graded_relevance import class_overlap, class_relevance
 from mmvtr.functional.similarities.distinct import places_in_groups
+from mmvtr.functional.values import product
 from mmvtr.models.blocks import Pairs
 from mmvtr.models.target import Annotation, Target
 
@@ -70,8 +71,7 @@ class JointIds:
         positives, facts = matches.pop('positives'), dict[str, Tensor](matches)
         if self._agreement is not None:
             texts, videos = self._agreement
-            with torch.autocast(videos.device.type, enabled=False):  # a sum of both signs cancels
-                facts['agreement'] = texts[rows] @ videos.t()
+            facts['agreement'] = product(texts[rows], videos.t())  # a sum of both signs cancels
         if self._classes is not None:
             texts, videos = self._classes
             some = {kind: sets[rows] for kind, sets in texts.items()}

@@ -7,7 +7,7 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.values import arrays_too
+from mmvtr.functional.values import arrays_too, product
 
 __all__ = [
     'Standard',
@@ -48,8 +48,7 @@ def dissimilarities(
     matches = positives.to(video_cosines.dtype)
     # The mean over the matched items is a product with rows (columns) of sum 1. Near 1 half
     # precision keeps three digits of a cosine, and two of 1 - cosine.
-    with torch.autocast(matches.device.type, enabled=False):
-        omega = _known(1 - (matches @ video_cosines) / _count(matches, 1), matches, 1)
+    omega = _known(1 - product(matches, video_cosines) / _count(matches, 1), matches, 1)
     return omega, text_dissimilarities(text_cosines, positives)
 
 
@@ -72,8 +71,7 @@ def text_dissimilarities(text_cosines: Tensor, positives: Tensor) -> Tensor:
                     [1., 0.]])
     """
     matches = positives.to(text_cosines.dtype)
-    with torch.autocast(matches.device.type, enabled=False):
-        return _known(1 - (text_cosines @ matches) / _count(matches, 0), matches, 0)
+    return _known(1 - product(text_cosines, matches) / _count(matches, 0), matches, 0)
 
 
 def _count(matches: Tensor, dim: int) -> Tensor:

@@ -9,7 +9,14 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.losses.contrastive import LOG_ZERO
-from mmvtr.functional.values import arrays_too, at_least_float32, check_range, check_shapes
+from mmvtr.functional.values import (
+    arrays_too,
+    at_least_float32,
+    check_range,
+    check_shapes,
+    check_valid,
+    product,
+)
 
 __all__ = [
     'distillation_kl',
@@ -40,9 +47,8 @@ def mean_products(texts: Sequence[Tensor], videos: Sequence[Tensor]) -> Tensor:
             tensor([[5.0000, 0.0000],
                     [0.0000, 0.5000]])
     """
-    with torch.autocast(texts[0].device.type, enabled=False):
-        products = [at_least_float32(t) @ at_least_float32(v).t() for t, v in zip(texts, videos)]
-    return sum(products) / len(products)
+    each = [product(at_least_float32(t), at_least_float32(v).t()) for t, v in zip(texts, videos)]
+    return sum(each) / len(each)
 
 
 @arrays_too
@@ -212,9 +218,7 @@ def frame_divergence(
             tensor([0.1109])
     """
     check_shapes(student=student, teacher=teacher, mask=mask)
-    empty = (~mask.any(1)).nonzero().flatten().tolist()
-    if empty:
-        raise ValueError(f'pair {empty[0]} has no valid frame: its mask is all False')
+    check_valid(mask, 'pair', 'frame')
     low = torch.finfo(torch.float32).min  # finite, so that low - low is 0, not NaN
     ours, theirs = (
         (at_least_float32(x) / temperature).masked_fill(~mask, low).log_softmax(1)

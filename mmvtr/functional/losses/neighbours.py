@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mmvtr.functional.losses.contrastive import contrastive
 from mmvtr.functional.transforms.sinkhorn import sinkhorn
-from mmvtr.functional.values import arrays_too, at_least_float32, check_range
+from mmvtr.functional.values import arrays_too, at_least_float32, check_range, product
 
 __all__ = [
     'Neighbours',
@@ -43,8 +43,7 @@ def centrality_weights(vectors: Tensor, others: Tensor, *, scale: float) -> Tens
             tensor([2.7183, 1.0000])
     """
     x, y = (F.normalize(at_least_float32(a), dim=-1) for a in (vectors, others))
-    with torch.autocast(x.device.type, enabled=False):
-        return (scale * (x @ y.mean(0))).exp()
+    return (scale * product(x, y.mean(0))).exp()
 
 
 class Neighbours(NamedTuple):

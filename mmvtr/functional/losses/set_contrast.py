@@ -12,7 +12,7 @@ from mmvtr.functional.losses.contrastive import contrastive
 from mmvtr.functional.losses.pairwise import REDUCTIONS
 from mmvtr.functional.similarities.token_interaction import token_scores
 from mmvtr.functional.uncertainty.gaussian import squared_distances
-from mmvtr.functional.values import arrays_too, at_least_float32, check_one_of
+from mmvtr.functional.values import arrays_too, at_least_float32, check_one_of, product
 
 __all__ = [
     'hard_negatives',
@@ -92,8 +92,7 @@ def sample_scores(texts: Tensor, videos: Tensor, *, normalise: bool) -> Tensor:
     t, v = (at_least_float32(x).flatten(0, 1) for x in (texts, videos))
     if normalise:
         t, v = F.normalize(t, dim=-1), F.normalize(v, dim=-1)
-    with torch.autocast(t.device.type, enabled=False):
-        return t @ v.t()
+    return product(t, v.t())
 
 
 @arrays_too

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.similarities.distinct import places_in_groups
-from mmvtr.functional.values import arrays_too, check_shapes
+from mmvtr.functional.values import arrays_too, check_shapes, check_valid
 
 __all__ = ['Side', 'TextFrame', 'matched_frames', 'text_frame']
 
@@ -132,9 +132,7 @@ def matched_frames(scores: Tensor, mask: Tensor) -> Tensor:
             tensor([1])
     """
     check_shapes(scores=scores, mask=mask)
-    empty = (~mask.any(1)).nonzero().flatten().tolist()
-    if empty:
-        raise ValueError(f'pair {empty[0]} has no valid frame: its mask is all False')
+    check_valid(mask, 'pair', 'frame')
     if not len(scores):
         return torch.zeros(0, dtype=torch.long, device=scores.device)
     return scores.detach().masked_fill(~mask, -math.inf).argmax(1)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_non_finite
-from mmvtr.functional.values import arrays_too, check_range, check_shapes
+from mmvtr.functional.values import arrays_too, check_range, check_shapes, product
 
 __all__ = ['expected_truth', 'first_places', 'sure_first']
 
@@ -114,8 +114,7 @@ def expected_truth(
     written = _softmax(scores, temperature)
     truth = written.new_empty(len(written), implied.shape[1])
     for part, tile in implied.finite().parts():
-        with torch.autocast(written.device.type, enabled=False):
-            truth[:, part] = written @ tile.to(written)
+        truth[:, part] = product(written, tile.to(written))
     return truth.clamp(max=1.0)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Callable, Iterator, NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.values import arrays_too, at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32, product
 
 __all__ = ['Tiles', 'as_tiles', 'inner_products', 'score_gap']
 
@@ -387,8 +387,7 @@ def inner_products(
     rows = _float32(queries, device)
 
     def columns(part: slice) -> Tensor:
-        with torch.autocast(rows.device.type, enabled=False):
-            return rows @ _float32(gallery[part], rows.device).t()
+        return product(rows, _float32(gallery[part], rows.device).t())
 
     shape = (len(queries), len(gallery))
     return Tiles.of(shape, columns, entries=entries, device=rows.device)

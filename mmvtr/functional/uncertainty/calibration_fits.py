@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, Optional
 import torch
 from torch import Tensor
 
+from mmvtr.functional.metrics.ranks import diagonal
 from mmvtr.functional.similarities.tiles import refuse_non_finite
 from mmvtr.functional.uncertainty.calibration import Calibration, Method
 from mmvtr.functional.uncertainty.isotonic import between_knots, bin_sums, isotonic
@@ -135,9 +136,7 @@ def fit_to_pairs(
     if scores.dim() != 2 or not scores.numel():
         raise ValueError(f'scores {list(scores.shape)} must be [texts, videos], none of them 0')
     if positives is None:
-        if scores.shape[0] != scores.shape[1]:
-            raise ValueError(f'scores {list(scores.shape)} are not square: positives must be given')
-        positives = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
+        positives = diagonal(scores)
     check_shapes(scores=scores, positives=positives)
     if method == 'temperature':
         return _fit_temperature(scores, positives.bool(), draws, seed, debiased)

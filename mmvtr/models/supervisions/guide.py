@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mmvtr.functional.losses.negative_weights import check_rule, guide_weights, hardness_weights
-from mmvtr.functional.values import check_one_of, check_range
+from mmvtr.functional.values import check_one_of, check_range, product
 from mmvtr.models.blocks import BlockSupervision, Pairs
 from mmvtr.models.embedders.sentence_transformer import load_embedder
 from mmvtr.models.similarities.cosine import CosineSimilarity
@@ -231,8 +231,7 @@ class GuideSupervision(BlockSupervision):
         """Return the guide's scores of the items that columns compare, float [M, N]."""
         if self.guide == 'scores':
             return cosines_of(self.similarity, guides)(entries)
-        with torch.autocast(guides[0].device.type, enabled=False):
-            return guides[entries.side][entries.rows] @ guides[entries.against].T
+        return product(guides[entries.side][entries.rows], guides[entries.against].T)
 
     def _scores(self, begun: Any, rows: slice, target: Target) -> Tensor:
         """Return the guide's scores of the texts ``rows``, float [R, V]."""
@@ -241,8 +240,7 @@ class GuideSupervision(BlockSupervision):
         texts, videos = begun
         if self.guide == 'scores':
             return self.similarity.compare(take(texts, rows), videos)['scores']
-        with torch.autocast(texts.device.type, enabled=False):
-            return texts[rows] @ videos.T
+        return product(texts[rows], videos.T)
 
 
 def _best(scores: Tensor, positives: Tensor) -> Tensor:
