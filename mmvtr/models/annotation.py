@@ -19,15 +19,6 @@ from mmvtr.models.blocks import Pairs
 from mmvtr.models.target import Annotation, Target
 
 
-def annotated_target(data_samples: dict[str, Any], device: torch.device) -> Target:
-    """Return the target of the joint batch: its positives.
-
-    It also has relevance and overlap if the dataset has classes, agreement if the samples have it,
-    and truth if the dataset is an oracle's.
-    """
-    return JointIds(data_samples, device).target()
-
-
 class JointIds:
     """Ids and classes of the joint batch, gathered once; makes the target of any subset of texts.
 

@@ -126,8 +126,7 @@ def losses_in_blocks(
         }
 
     with uncached_autocast(temperature.device.type):
-        results = [recomputed(left_by, some) for some in blocks]
-    left = _join(results)
+        left = _join([recomputed(left_by, some) for some in blocks])
     figures, sums = _join(gather_nested(left)) if left[0] or losses else left
     logs = {} if supervision is None else supervision.finish(begun, figures)
     return {**logs, **{f'loss_{name}': losses[name].finish(x) for name, x in sums.items()}}

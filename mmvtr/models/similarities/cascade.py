@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from mmvtr.functional.similarities.token_interaction import below_shortlist, token_scores
-from mmvtr.functional.values import at_least_float32, check_range
+from mmvtr.functional.values import at_least_float32, check_range, product
 from mmvtr.models.layers.cross_encoder import CrossEncoder
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels, with_tokens
@@ -111,17 +111,15 @@ class CascadeSimilarity(nn.Module):
     def first_stage(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
         """Return ``'global'`` and ``'token'``, [T, V] each, without the fusion."""
         t, v = _with_tokens(texts, 'texts'), _with_tokens(videos, 'videos')
-        with torch.autocast(t.mean.device.type, enabled=False):
-            products = at_least_float32(t.mean) @ at_least_float32(v.mean).t()
-            return {'global': products, 'token': _sum_of_best_rows(t, v, _weights(texts))}
+        products = product(at_least_float32(t.mean), at_least_float32(v.mean).t())
+        return {'global': products, 'token': _sum_of_best_rows(t, v, _weights(texts))}
 
     @torch.no_grad()
     def ranking(self, texts: Levels, videos: Levels) -> Tensor:
         """Return TACo's ranking of pairs, [T, V], by vectors and unweighted tokens of interest."""
         t, v = _with_tokens(texts, 'texts'), _with_tokens(videos, 'videos')
-        with torch.autocast(t.mean.device.type, enabled=False):
-            products = at_least_float32(t.mean) @ at_least_float32(v.mean).t()
-            return products + _sum_of_best_rows(t, v, (_weights(texts) > 0).to(products.dtype))
+        products = product(at_least_float32(t.mean), at_least_float32(v.mean).t())
+        return products + _sum_of_best_rows(t, v, (_weights(texts) > 0).to(products.dtype))
 
     def fuse(self, texts: Levels, videos: Levels, rows: Tensor, columns: Tensor) -> Tensor:
         """Score P pairs by the fusion, some at a time.

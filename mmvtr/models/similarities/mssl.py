@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.functional.similarities.best_frames import proposal_pooling, proposal_windows
-from mmvtr.functional.values import at_least_float32, recomputed
+from mmvtr.functional.values import at_least_float32, product, recomputed
 from mmvtr.models.layers.pooling import check_mask
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, pad_tokens, with_tokens
@@ -138,8 +138,7 @@ class MSSLSimilarity(nn.Module):
 
     def _lengths(self, clips: Tensor) -> Tensor:
         """Return the lengths of the proposals, float [V, P]."""
-        with torch.autocast(clips.device.type, enabled=False):
-            return _length(self.pooling @ clips)
+        return _length(product(self.pooling, clips))
 
     def _proposals(self, queries: Tensor, clips: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Return inner products with proposals, and these over the lengths, [T, V, P]."""

@@ -6,13 +6,13 @@ from typing import Any, Optional, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
 
 from mmvtr.dist import gather_rows, world_size
 from mmvtr.functional.losses.distillation import item_draws
 from mmvtr.functional.losses.schedules import epoch_at
 from mmvtr.functional.similarities.best_frames import sentence_frame_scores
 from mmvtr.functional.values import check_range
+from mmvtr.models.data_preprocessor import pad
 from mmvtr.models.target import Filled, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
@@ -116,9 +116,7 @@ def stored_frames(
     if not rows:
         tokens, mask = torch.zeros(0, 1, width), torch.zeros(0, 1, dtype=torch.bool)
     else:
-        tokens = pad_sequence([row.float() for row in rows], batch_first=True)
-        lengths = torch.tensor([len(row) for row in rows], device=tokens.device)
-        mask = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
+        tokens, mask = pad([row.float() for row in rows])
     means = tokens.sum(1) / mask.sum(1, keepdim=True).clamp_min(1)
     return {f'{PREFIX}{name}': Embedding(means, tokens, mask).map(lambda x: x.to(device))}
 
