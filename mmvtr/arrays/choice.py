@@ -14,6 +14,7 @@ from torch import Tensor
 from mmvtr.arrays.inputs import Bank, products
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.functional.transforms.item_biases import fit_biases
+from mmvtr.functional.uncertainty.isotonic import bin_sums
 
 #: Candidate temperatures as shares of the score gap, and marginal penalties (1 = Sinkhorn, less =
 #: milder).
@@ -164,5 +165,5 @@ def _gains(
 def _standard_error(gains: Tensor, group: Tensor) -> float:
     """Return the mean gain's standard error, clustered by video (its texts are dependent)."""
     videos = int(group.max()) + 1
-    sums = torch.zeros(videos, dtype=torch.float64).index_add_(0, group, gains - gains.mean())
+    sums = bin_sums(gains - gains.mean(), group, videos)
     return (sums.square().sum().sqrt() * (videos / (videos - 1)) ** 0.5 / len(gains)).item()

@@ -196,7 +196,7 @@ class Debiaser:
         if state.fitted is None:
             return torch.zeros(len(further))
         check_additive(state.fitted, self.geometry)
-        check_width(further, state.bank.texts.shape[1], 'videos')
+        check_width(further, state.bank.width, 'videos')
         return fitting.further(state.fitted, state.bank, further)
 
     def without_gallery(self, device: Union[str, torch.device] = 'cpu') -> Debiaser:
@@ -220,7 +220,7 @@ class Debiaser:
         """Return a Debiaser of these settings and no items, with a transform fitted elsewhere: for
         queries, biases of further items, and :meth:`save`."""
         empty, nothing = copy.copy(self), torch.zeros(0)
-        absent = Absent(nothing.new_zeros(0, 2), bank.texts.shape[1])
+        absent = Absent(nothing.new_zeros(0, 2), bank.width)
         after = self._state.generations.refitted(0)
         fitted = fitted._replace(items=nothing)
         empty._state = State(bank=bank, fitted=fitted, why=why, generations=after, absent=absent)
@@ -416,7 +416,7 @@ class Debiaser:
         state, queries = self._state, read_vectors(texts, 'texts', self.geometry)
         if state.bank is None:
             return ''
-        check_width(queries, state.bank.texts.shape[1], 'texts')
+        check_width(queries, state.bank.width, 'texts')
         return asked_before(state.bank.texts, queries.unit(), 'texts that ask')
 
     @torch.no_grad()

@@ -65,6 +65,11 @@ class Bank:
         return dataclasses.replace(self, texts=self.texts.to(device), items=items)
 
     @property
+    def width(self) -> int:
+        """Of the vectors that the texts were made from, D."""
+        return self.texts.shape[-1] - (self.geometry in SIDES)
+
+    @property
     def weights(self) -> Optional[Tensor]:
         """Weights of the texts for a transform that takes them, float32 [K] of sum one; None = all
         alike.  A text that a log holds n times weighs 1 / n: what is asked for often is to be
@@ -205,9 +210,8 @@ def read_bank(bank: Any, width: Optional[int], geometry: Geometry = 'cosine') ->
             differ, another width.
     """
     if isinstance(bank, Bank):
-        bank_width = bank.texts.shape[-1] - (bank.geometry in SIDES)
-        if width not in (None, bank_width):
-            raise ValueError(f'bank texts have width {bank_width}, the videos {width}')
+        if width not in (None, bank.width):
+            raise ValueError(f'bank texts have width {bank.width}, the videos {width}')
         return bank
     if is_source(bank):
         bank = _whole(bank)
@@ -257,7 +261,7 @@ def _different(array: Any, name: str, width: int, geometry: Geometry) -> tuple[T
     check_width(vectors, width, name)
     rows = vectors.unit()
     group = row_groups(rows.cpu())
-    return rows[_first(group).to(rows.device)], group
+    return rows[firsts(group).to(rows.device)], group
 
 
 def check_width(vectors: Vectors, width: int, name: str) -> None:
@@ -414,9 +418,16 @@ def _whole(source: Any) -> np.ndarray:
     return np.concatenate(vectors) if isinstance(vectors, tuple) else vectors
 
 
-def _first(group: Tensor) -> Tensor:
-    """Return the positions of the first row of each group, in order."""
-    return torch.from_numpy(np.unique(group.numpy(), return_index=True)[1])
+def firsts(group: Tensor) -> Tensor:
+    """Return the positions of the first entry of each value, int64 [G], increasing.
+
+    Example:
+        ::
+
+            >>> firsts(torch.tensor([7, 7, 2, 7]))
+            tensor([0, 2])
+    """
+    return torch.from_numpy(np.sort(np.unique(group.numpy(), return_index=True)[1]))
 
 
 def _refuse_other_types(array: Any, name: str) -> None:

@@ -19,7 +19,6 @@ from mmvtr.arrays.generations import Generations
 from mmvtr.arrays.inputs import GEOMETRIES, Bank, Vectors, read_ids, read_items
 from mmvtr.arrays.shift import Asked
 from mmvtr.arrays.state import Absent, State
-from mmvtr.arrays.tokens import SIDES
 from mmvtr.arrays.topk_probabilities import LENGTHS, TopKProbabilities
 from mmvtr.errors import UserError
 from mmvtr.functional.transforms.item_biases import ItemBiases
@@ -247,7 +246,7 @@ def restored(kind: type, facts: dict[str, Any], tensors: dict[str, Tensor], wher
     width = facts['width']
     if traces is not None:
         if width is None and bank is not None:
-            width = bank.texts.shape[-1] - (bank.geometry in SIDES)
+            width = bank.width
         absent = Absent(traces, width)
     ids = read_ids(facts['ids'], count)
     debiaser._state = State(None, ids, bank, fitted, calibration, facts['why'], made_by, absent)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mmvtr.arrays.inputs import Bank, own_products
+from mmvtr.arrays.inputs import Bank, firsts, own_products
 from mmvtr.functional.similarities.distinct import distinct_rows, places_in_groups
 
 #: Raw scores of a query that are read.
@@ -80,8 +80,8 @@ class Asked(NamedTuple):
     def of(cls, bank: Bank, generator: torch.Generator) -> Asked:
         """Draw from a bank with pairs."""
         pairs = bank.pairs[torch.randperm(len(bank.pairs), generator=generator)]
-        leads = pairs[_firsts(pairs[:, 1])]
-        drawn = leads[_firsts(leads[:, 0])][:MOST, 0]
+        leads = pairs[firsts(pairs[:, 1])]
+        drawn = leads[firsts(leads[:, 0])][:MOST, 0]
         mine = pairs[torch.isin(pairs[:, 0], drawn)]
         mine = mine[mine[:, 0].argsort(stable=True)]
         rows, counts = mine[:, 0].unique_consecutive(return_counts=True)
@@ -153,11 +153,3 @@ def _distance(x: Tensor, y: Tensor) -> float:
         torch.searchsorted(z.sort().values, both, right=True).double() / len(z) for z in (x, y)
     ]
     return (shares[0] - shares[1]).abs().max().item()
-
-
-def _firsts(group: Tensor) -> Tensor:
-    """Return the positions of the first entry of each value, increasing."""
-    _, place = group.unique(return_inverse=True)
-    first = torch.full((int(place.max()) + 1,), len(group))
-    first.scatter_reduce_(0, place, torch.arange(len(group)), 'amin')
-    return first.sort().values
