@@ -13,6 +13,7 @@ import numpy as np
 from mmengine.visualization import Visualizer
 from torch import Tensor
 
+from mmvtr.functional.values import at_least_float32
 from mmvtr.storage import write_atomically
 
 if TYPE_CHECKING:  # matplotlib is slow to import, and most runs draw nothing
@@ -152,8 +153,7 @@ def save(figure: 'Figure', path: Union[str, Path], *, colours: Optional[int] = N
 def plain(x: Any) -> np.ndarray:
     """Return an array or tensor (half precision too) as a numpy array."""
     if isinstance(x, Tensor):
-        x = x.detach().cpu()
-        return (x.float() if x.is_floating_point() and x.element_size() < 4 else x).numpy()
+        return at_least_float32(x.detach().cpu()).numpy()
     return np.asarray(x)
 
 
