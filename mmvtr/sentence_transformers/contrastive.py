@@ -302,9 +302,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
 
     def _joint(self, gradient: Tensor) -> Tensor:
         """Return the mean over processes: each has its share's gradient times their number."""
-        if not self.gather_across_devices or world_size() == 1:
-            return gradient
-        return sum_processes(gradient) / world_size()
+        return sum_processes(gradient) / world_size() if self.gather_across_devices else gradient
 
     # -- what sentence-transformers asks for -----------------------------------------------------
 

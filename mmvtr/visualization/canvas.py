@@ -75,9 +75,8 @@ def legend(
     """Draw a legend below the panels, of some axes, some handles, or all."""
     if axes:
         handles = [x for axis in axes for x in axis.get_legend_handles_labels()[0]]
-    shown = {} if handles is None else dict(handles=handles)
     drawn = figure.legend(
-        **shown, loc='outside lower center', ncols=columns, fontsize=9, frameon=False
+        handles=handles, loc='outside lower center', ncols=columns, fontsize=9, frameon=False
     )
     for handle in drawn.legend_handles:
         if hasattr(handle, 'get_offsets'):  # scatter points, which are pale if there are many
@@ -170,8 +169,7 @@ def array(name: str, x: Any, shape: Sequence[Optional[int]]) -> np.ndarray:
     """
     x = plain(x)
     expected = ', '.join('any' if size is None else str(size) for size in shape)
-    fits = x.ndim == len(shape) and all(size in (None, have) for size, have in zip(shape, x.shape))
-    if not fits:
+    if x.ndim != len(shape) or any(a not in (None, b) for a, b in zip(shape, x.shape)):
         raise ValueError(f'{name} of shape {list(x.shape)}, expected [{expected}]')
     if not x.size:
         raise ValueError(f'{name} of shape {list(x.shape)}: nothing to draw')
@@ -194,7 +192,7 @@ def mask(name: str, x: Any, shape: Sequence[Optional[int]]) -> np.ndarray:
         ValueError: see :func:`array`; also numbers other than 0 and 1.
     """
     x = array(name, x, shape)
-    if x.dtype != bool and not np.isin(x, (0, 1)).all():
-        wrong = x[~np.isin(x, (0, 1))][0]
-        raise ValueError(f'{name}: true or false expected, got {wrong:g}')
+    others = x[~np.isin(x, (0, 1))]
+    if len(others):
+        raise ValueError(f'{name}: true or false expected, got {others[0]:g}')
     return x.astype(bool)

@@ -36,9 +36,8 @@ def eta_against_loss(
     Raises:
         ValueError: different numbers of entries, one that is not finite, no pairs.
     """
-    eta, loss = (np.ravel(canvas.plain(x)) for x in (eta, loss))
-    eta = canvas.array('eta', eta, (None,))
-    loss = canvas.array('loss', loss, eta.shape)
+    eta = canvas.array('eta', np.ravel(canvas.plain(eta)), (None,))
+    loss = canvas.array('loss', np.ravel(canvas.plain(loss)), eta.shape)
     annotated = canvas.mask('positives', np.ravel(canvas.plain(positives)), eta.shape)
     if truth is None:
         kinds = [('not annotated', ~annotated, canvas.OTHER, '.')]
