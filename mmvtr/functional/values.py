@@ -156,7 +156,7 @@ def at_least_float32(x: Tensor) -> Tensor:
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
-    """Return ``a @ b`` in the type of both, also under autocast: half precision would lose digits.
+    """Return ``a @ b``, [..., M, N], in the type of both also under autocast, which loses digits.
 
     Example:
         ::

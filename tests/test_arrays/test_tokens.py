@@ -144,7 +144,7 @@ def test_memory_holds_no_similarities_of_all_tokens(monkeypatch):
     """Of 300 x 300 pairs of 16 x 16 tokens: the largest product is a tile."""
     widest, product = [0], torch.Tensor.matmul
     monkeypatch.setattr(
-        'mmvtr.functional.similarities.token_interaction._product',
+        'mmvtr.functional.similarities.token_interaction.product',
         lambda a, b: widest.append(len(a) * b.shape[1]) or product(a, b),
     )
     mmvtr.fit(drawn(300, 16, 1), drawn(300, 16, 2), 'nnn', geometry='maxsim')

@@ -353,7 +353,7 @@ def _known(ranks: Tensor) -> Tensor:
     return ranks[~ranks.isnan()]
 
 
-def tile_rows(scores: Tensor, tile: int = TILE) -> int:
+def tile_rows(scores: Tensor, tile: Optional[int] = None) -> int:
     """Return the number of rows of [Q, C] that are handled at a time.
 
     Example:
@@ -362,4 +362,4 @@ def tile_rows(scores: Tensor, tile: int = TILE) -> int:
             >>> tile_rows(torch.ones(2, 3), 7)
             2
     """
-    return max(1, tile // max(1, scores.shape[1]))
+    return max(1, (tile or TILE) // max(1, scores.shape[1]))
