@@ -88,6 +88,7 @@ class Registry(MMEngineRegistry):
             for other in map(self._of, _scopes()):
                 if other is not None and other is not self and _has(other, key):
                     return other.get(key)
+            return None  # mmengine would look for a Python module of this name
         return super().get(key)
 
     def _of(self, scope: str) -> Optional[MMEngineRegistry]:

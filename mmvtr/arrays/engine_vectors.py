@@ -49,7 +49,7 @@ def as_vectors(
     if out is None:
         out = np.empty(shape, dtype=dtype)
     elif out.shape != shape:
-        raise ValueError(f'out {list(out.shape)} must be {list(shape)}')
+        raise ValueError(f'out must have the shape {list(shape)}, not {list(out.shape)}')
     for start in range(0, len(chosen), 2**14):
         part = slice(start, min(start + 2**14, len(chosen)))
         out[part, :-1] = vectors.unit(part if as_they_are else chosen[part]).cpu().numpy()

@@ -76,7 +76,7 @@ def _sentence(error: BaseException) -> str:
 
 
 def told_of_death(error: BaseException) -> BaseException:
-    """Return a UserError with the likely cause in place of torch's for a process that is gone."""
+    """Return a UserError with the likely cause if a process has died, else the error itself."""
     lost = isinstance(error, (ConnectionError, EOFError)) and any(
         frame.filename.endswith(LOADER) for frame in traceback.extract_tb(error.__traceback__)
     )

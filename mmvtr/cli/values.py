@@ -100,9 +100,10 @@ def _expected(kinds: Mapping[Any, Any]) -> str:
 
 
 def forms(kind: Any) -> dict[Any, Any]:
-    """Return the types of a union by their form: None, bool, int, float, str, list, dict, ``Any``.
+    """Map each form of value that a type admits to its type in the annotation.
 
-    A ``Literal`` has the types of its values.  What no text can represent has the form ``object``.
+    Forms are None, bool, int, float, str, list, dict and ``Any``, or ``object`` for what no text
+    can represent.  A union has the forms of its parts, a ``Literal`` those of its values.
     """
     origin = get_origin(kind)
     if origin in (Union, UnionType):
@@ -161,7 +162,7 @@ def part(value: Any, name: str) -> Any:
 
 
 def full_keys(option: str, shortcuts: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the keys that an option stands for: those of its shortcut, else itself."""
+    """Return the config keys that an option sets: those of its shortcut, or the option itself."""
     first, dot, rest = option.partition('.')
     return [f'{key}{dot}{rest}' for key in shortcuts.get(first, [first])]
 

@@ -274,7 +274,7 @@ def lookup(
             found = one.find(kind, scope)
         else:
             with one.switch_scope_and_registry(scope) as scoped:
-                found = scoped.get(kind)
+                found = scoped.get(kind) if '.' in kind or kind in _names(one, kind) else None
         if callable(found):
             yield found
 

@@ -67,8 +67,8 @@ class MembersHook(Hook):
         model = runner.model
         if isinstance(model, DistributedDataParallel) and not model.find_unused_parameters:
             raise ValueError(
-                'a step trains one member only: set `find_unused_parameters = True` in the config'
-                ' for distributed training'
+                'each step trains only one member, so the others get no gradients: distributed '
+                'training needs `find_unused_parameters = True` in the config'
             )
         model = bare(model)
         if not isinstance(model, BackdoorRetriever):

@@ -328,6 +328,8 @@ def _check_classes(text_classes: Mapping[str, Tensor], video_classes: Mapping[st
                     f'{name} classes {kind!r} must be integer [N, A], padded with -1, not '
                     f'{sets.dtype} {list(sets.shape)}'
                 )
-        counts = {len(sets) for sets in classes.values()}
-        if len(counts) > 1:
-            raise ValueError(f'{name} classes have different numbers of rows: {sorted(counts)}')
+        counts = {kind: len(sets) for kind, sets in classes.items()}
+        if len({*counts.values()}) > 1:
+            raise ValueError(
+                f'each kind of {name} classes must have a row per {name}, not {counts}'
+            )

@@ -201,7 +201,7 @@ def median_rank(ranks: Tensor) -> Tensor:
 
 @arrays_too
 def mean_rank(ranks: Tensor) -> Tensor:
-    """Return the mean of ranks, float [Q], NaN left out: 0-dim.
+    """Return the mean of those ranks, float [Q], that are not NaN: 0-dim.
 
     Example:
         ::

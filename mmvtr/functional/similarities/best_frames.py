@@ -246,12 +246,13 @@ def proposal_windows(clips: int) -> Tensor:
 
 
 def proposal_pooling(clips: int) -> Tensor:
-    """Return the matrix that averages clips to proposals, float [K (K + 1) / 2, K].
+    """Return the matrix whose rows average clips into proposals, float [K (K + 1) / 2, K].
 
-    Pooling is linear: inner products with proposals are such averages of those with clips.
+    Pooling is linear: the inner product with a proposal is the same average of the inner products
+    with its clips.
 
     Args:
-        clips: K; the proposals are those of :func:`proposal_windows` (MS-SL).
+        clips: their number K; the proposals are those of :func:`proposal_windows` (MS-SL).
 
     Example:
         ::

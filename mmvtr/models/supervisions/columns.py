@@ -81,7 +81,7 @@ class ColumnSupervision(BlockSupervision):
         self.similarity = CosineSimilarity(levels=levels)
 
     def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> tuple[Levels, Levels]:
-        """Return the unit vectors of both sides by level."""
+        """Return the unit vectors of texts and of videos, by level."""
         return self.similarity.prepare(texts), self.similarity.prepare(videos)
 
     def block(self, begun: tuple[Levels, Levels], rows: slice, target: Target) -> Filled:

@@ -151,11 +151,11 @@ class CrossFittedTeachers(EarlyTeacher):
 
 
 class Judges:
-    """Two supervisions combined into one that fills weights only and has no figures.
+    """Combine the supervisions of two models into one that sets only weights, without figures.
 
     Args:
-        each: supervisions of the models trained on half 0 and on half 1.  Levels ``'<k>.<name>'``
-            are those of model k, the level :data:`HALF` has the halves of the items.
+        each: supervisions of the models trained on half 0 and on half 1.  They read the levels
+            ``'<k>.<name>'`` of model k; the level :data:`HALF` holds the half of each item.
     """
 
     def __init__(self, each: Sequence[nn.Module]) -> None:
