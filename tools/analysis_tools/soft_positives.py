@@ -22,7 +22,7 @@ from mmvtr.apis import load_retriever
 from mmvtr.cli import Parser, output_file, tool
 from mmvtr.datasets import PlantedDataset
 from mmvtr.evaluation import SoftPositiveMetric, evaluate, results_table
-from mmvtr.models.annotation import annotated_target
+from mmvtr.models.annotation import JointIds
 from mmvtr.models.target import Target, judges, pushed
 from mmvtr.registry import DATASETS
 from mmvtr.structures import Relation
@@ -104,7 +104,7 @@ def judge(
         batch = model.data_preprocessor(batch, False)
         texts, videos = model(**batch, mode='tensor')
         scores = model.similarity(texts, videos)['scores']
-        block = annotated_target(batch['data_samples'], scores.device)
+        block = JointIds(batch['data_samples'], scores.device).target()
         targets, _ = model.supervision(texts, videos, block)
         if isinstance(targets, Target):
             targets = {'supervision': targets}

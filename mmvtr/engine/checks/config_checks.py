@@ -274,7 +274,8 @@ def lookup(
             candidate = owner.find(kind, scope)
         else:
             with owner.switch_scope_and_registry(scope) as scoped:
-                candidate = scoped.get(kind)
+                named = '.' in kind or kind in _names(owner, kind)
+                candidate = scoped.get(kind) if named else None
         if callable(candidate):
             yield candidate
 
