@@ -14,7 +14,8 @@ import pytest
 import toy
 from children import ROOT, in_child, log_of, run_tool, start_tool
 from mmvtr.cli import Parser, cfg_words
-from mmvtr.cli.signals import Ending, check_writable, next_steps
+from mmvtr.cli.options import check_writable
+from mmvtr.cli.signals import Ending, next_steps
 from mmvtr.engine.hooks.checkpoint_hook import AtomicBackend
 from mmvtr.errors import UserError
 from mmvtr.storage.weights import read_checkpoint
