@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 from contextlib import suppress
 from functools import reduce
 from pathlib import Path
@@ -136,9 +135,6 @@ def load_config(
         UserError: the file does not exist, or it or the options cannot be read; an option whose
             value does not have its key's type.
     """
-    # OpenMP threads that spin while they wait take cores from the data workers: with few cores, the
-    # default makes a step several times slower.  The variable is read when torch is loaded.
-    os.environ.setdefault('GOMP_SPINCOUNT', '2000')
     file = _file_or_name(path)
     try:
         cfg = OnceFormatted.of(Config.fromfile(file))

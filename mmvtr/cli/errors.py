@@ -119,6 +119,8 @@ def tool(main: Callable[..., Any]) -> Callable[..., Any]:
     status 130.  In a distributed run one process prints what several meet.  A script prints what
     its console cannot write, such as a name on one that is not UTF-8, as escapes (``\\u732b``).
 
+    It also sets GOMP_SPINCOUNT, if that is not set: threads that wait soon sleep.
+
     Raises:
         SystemExit: status 1 and the sentence.
     """
@@ -127,6 +129,9 @@ def tool(main: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         if main.__module__ == '__main__' and getattr(sys.stdout, 'errors', '') == 'strict':
             sys.stdout.reconfigure(errors='backslashreplace')  # as stderr is
+        # OpenMP threads that spin while they wait take cores from data workers and other programs:
+        # on busy cores a step takes several times as long.  torch reads this when it is loaded.
+        os.environ.setdefault('GOMP_SPINCOUNT', '2000')
         try:
             return main(*args, **kwargs)
         except KeyboardInterrupt:

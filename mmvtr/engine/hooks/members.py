@@ -64,8 +64,8 @@ class MembersHook(Hook):
         model = runner.model
         if isinstance(model, DistributedDataParallel) and not model.find_unused_parameters:
             raise ValueError(
-                'each step trains only one member, so the others get no gradients: distributed '
-                'training needs `find_unused_parameters = True` in the config'
+                'each step trains only one member, and the others get no gradients: set '
+                '`find_unused_parameters = True` in the config for distributed training'
             )
         model = bare(model)
         if not isinstance(model, BackdoorRetriever):
