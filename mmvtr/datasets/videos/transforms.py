@@ -199,9 +199,9 @@ class LoadFeatures(BaseTransform):
         return np.concatenate([features[:, a:b] for a, b in self.columns], axis=1)
 
     def _uneven(self, video_id: str, parts: list[np.ndarray]) -> str:
-        found = ', '.join(f'{len(part)} in {s.path}' for s, part in zip(self.stores, parts))
+        counts = ', '.join(f'{len(part)} in {s.path}' for s, part in zip(self.stores, parts))
         return (
-            f'features of {video_id!r}: {found} rows with num_frames={self.num_frames}; equally '
+            f'features of {video_id!r}: {counts} rows with num_frames={self.num_frames}; equally '
             'many expected: take a num_frames that every store reaches'
         )
 

@@ -73,7 +73,7 @@ def pack_graph(
     for noun, place in kept_nouns.items():
         role, positions = graph.nouns[noun]
         members[max_verbs + place, _within(positions, max_words)] = True
-        roles[max_verbs + place] = _role_id(role)
+        roles[max_verbs + place] = ROLES.index(role if role in ROLES else 'NOUN')
     for verb, noun in graph.links:
         if verb in kept_verbs and noun in kept_nouns:
             i, j = 1 + kept_verbs[verb], 1 + max_verbs + kept_nouns[noun]
@@ -90,10 +90,6 @@ def _kept(starts: Sequence[int], max_words: int, limit: int) -> dict[int, int]:
 
 def _within(positions: Sequence[int], max_words: int) -> list[int]:
     return [position for position in positions if position < max_words]
-
-
-def _role_id(role: str) -> int:
-    return ROLES.index(role if role in ROLES else 'NOUN')
 
 
 class GraphTransform(BaseTransform):

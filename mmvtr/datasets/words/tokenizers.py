@@ -219,8 +219,8 @@ def _enclose(sot: int, words: list[int], eot: int, context_length: int) -> np.nd
 
 def clip_pieces(tokenizer: Any, ids: Sequence[int]) -> list[str]:
     """Return L pieces for L ids of open_clip's SimpleTokenizer; see :meth:`CLIPTokenize.pieces`."""
-    known = {tokenizer.sot_token_id: '[SOT]', tokenizer.eot_token_id: '[EOT]'}
-    return [known[i] if i in known else _piece(tokenizer, i) for i in map(int, ids)]
+    special = {tokenizer.sot_token_id: '[SOT]', tokenizer.eot_token_id: '[EOT]'}
+    return [special[i] if i in special else _piece(tokenizer, i) for i in map(int, ids)]
 
 
 def _piece(tokenizer: Any, number: int) -> str:
