@@ -104,7 +104,7 @@ def check_columns(names: Sequence[str], place: Place) -> None:
     small = [name.strip().casefold() for name in names]
     twice = next((name for name, n in Counter(small).items() if n > 1 and name), None)
     if twice is not None:
-        alike = [name for name, one in zip(names, small) if one == twice]
+        alike = [name for name, other in zip(names, small) if other == twice]
         raise problem(
             place,
             f'the column {shown(alike[0])} stands twice ({shown(alike)}); name each column once: '

@@ -175,14 +175,14 @@ def judge(captions: Sequence[dict[str, Any]], clips: Sequence[list[Facts]]) -> T
     return Truth(*(np.concatenate(part) for part in zip(*parts)))
 
 
-def false_negative_share(holds: np.ndarray, own: np.ndarray) -> float:
+def false_negative_share(holds: np.ndarray, annotated: np.ndarray) -> float:
     """Return the share of true pairs among the unannotated ones.
 
     Args:
         holds: bool [T, V], which texts hold for which clips.
-        own: bool [T, V], the annotated pairs.
+        annotated: bool [T, V], the annotated pairs.
     """
-    return float((holds & ~own).sum() / max((~own).sum(), 1))
+    return float((holds & ~annotated).sum() / max((~annotated).sum(), 1))
 
 
 def _judge(captions: Sequence[dict[str, Any]], facts: dict[str, np.ndarray]) -> Truth:

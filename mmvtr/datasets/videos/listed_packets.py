@@ -73,7 +73,7 @@ class Packets:
         if missing and not all(self._counts[s.index] == s.frames > 0 for s in streams):
             raise BrokenVideoError(missing)
         name, length = self._container.format.name, (self._container.duration or 0) / av.time_base
-        if pictures < 2 or not any(one in name for one in STATE_LENGTH):
+        if pictures < 2 or not any(codec in name for codec in STATE_LENGTH):
             return
         if length - self._end > max(MAX_SHORTFALL * length, MAX_SECONDS_SHORT):
             raise BrokenVideoError(f'ends at {self._end:.2f} s of {length:.2f} s')

@@ -284,12 +284,12 @@ class OpenCLIPResize(BaseTransform):
         # Importing takes seconds, so only on use.
         from mmvtr.open_clip_configs import preprocessing
 
-        known = preprocessing(model, tag)
-        self.size, self.mode = known.size, known.interpolation
-        self.squash = known.resize_mode == 'squash'
-        if known.resize_mode not in ('squash', 'shortest') or self.mode == 'random':
+        published = preprocessing(model, tag)
+        self.size, self.mode = published.size, published.interpolation
+        self.squash = published.resize_mode == 'squash'
+        if published.resize_mode not in ('squash', 'shortest') or self.mode == 'random':
             raise ValueError(
-                f'OpenCLIPResize knows no resize_mode={known.resize_mode!r} with interpolation='
+                f'OpenCLIPResize knows no resize_mode={published.resize_mode!r} with interpolation='
                 f'{self.mode!r}: take ResizeShortSide and CenterCrop'
             )
         if not self.squash and self.size[0] != self.size[1]:

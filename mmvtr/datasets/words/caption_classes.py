@@ -96,8 +96,8 @@ class CaptionClasses:
             text.update(_labels(classes))
             for v in text['video_idx']:
                 captions[v].append(classes)
-        for video, own in zip(videos, captions):
-            video.update(_labels(self._common(own)))
+        for video, of_video in zip(videos, captions):
+            video.update(_labels(self._common(of_video)))
         return videos, texts
 
     def _common(self, captions: list[Classes]) -> Classes:
