@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from gallery_service import taken
 
+from gallery_service import taken
 from mmvtr import apis
 from mmvtr.storage import write_plain
 from services import CONFIG, kept

@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from gallery_service import Gallery, served, taken
 
+from gallery_service import Gallery, served, taken
 from mmvtr_gallery.serving.library import Library, ListedFiles, Outside, file_names
 from mmvtr_gallery.store import Item, open_store
 

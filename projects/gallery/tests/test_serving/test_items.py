@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
-from gallery_service import Gallery, served, taken
 
+from gallery_service import Gallery, served, taken
 from mmvtr_gallery.serving.overview import Known, Overview
 from mmvtr_gallery.store import open_store
 from mmvtr_gallery.store.items import Item

@@ -8,8 +8,8 @@ import threading
 import numpy as np
 import pytest
 import torch
-from gallery_service import taken
 
+from gallery_service import taken
 from mmvtr import apis
 from mmvtr.errors import UserError
 from mmvtr.functional import fit_calibration

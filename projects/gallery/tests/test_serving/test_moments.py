@@ -6,8 +6,8 @@ import shutil
 
 import numpy as np
 import pytest
-from gallery_service import Gallery, served, taken
 
+from gallery_service import Gallery, served, taken
 from mmvtr import apis
 from mmvtr_gallery.extraction.windows import encoder_of_parts, windows_of
 from mmvtr_gallery.store import create_store, open_store

@@ -5,8 +5,8 @@ import re
 
 import numpy as np
 import pytest
-from gallery_service import Gallery, served, try_to_take
 
+from gallery_service import Gallery, served, try_to_take
 from mmvtr_gallery.serving.observing import BUCKETS, Observed
 
 SAMPLE = re.compile(r'(\w+)(?:\{(.*)\})? (\S+)')

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
-from gallery_service import Gallery, served, taken, try_to_take
 
+from gallery_service import Gallery, served, taken, try_to_take
 from mmvtr import apis
 from mmvtr.storage import write_plain
 from mmvtr_gallery.store import open_store

@@ -6,9 +6,9 @@ import embedding_stub
 import numpy as np
 import pytest
 import torch
-from gallery_service import Gallery, served, try_to_take
 
 from children import ROOT
+from gallery_service import Gallery, served, try_to_take
 from mmvtr import apis
 from mmvtr.storage import write_tensors
 from mmvtr.utils import load_config

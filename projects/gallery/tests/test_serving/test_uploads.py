@@ -11,9 +11,9 @@ from fractions import Fraction
 
 import av
 import pytest
-from gallery_service import Gallery, served
 from PIL import Image
 
+from gallery_service import Gallery, served
 from mmvtr.datasets.videos.video_files import BrokenVideoError
 from mmvtr_gallery.serving.batching import Busy
 from mmvtr_gallery.serving.decoders import Decoders

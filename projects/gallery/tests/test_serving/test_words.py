@@ -6,9 +6,9 @@ import os
 
 import numpy as np
 import pytest
-from gallery_service import Gallery, served, taken
 
 import mmvtr
+from gallery_service import Gallery, served, taken
 from mmvtr.datasets.videos.video_files import BrokenVideoError
 from mmvtr.datasets.words.tokenizers import WordTokenize
 from mmvtr.storage.lock import FolderInUse

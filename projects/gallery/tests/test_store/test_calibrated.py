@@ -6,12 +6,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from stores import NEEDS, empty_store, of_other_process
 
 from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.storage.digests import ROOM, write_with_digest
 from mmvtr_gallery.store import create_store, open_store
 from mmvtr_gallery.store.drift import served_shift
+from stores import NEEDS, empty_store, of_other_process
 
 pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
 DIM = 6

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from stores import NEEDS, empty_store, of_other_process
 
 from mmvtr.arrays import Debiaser
 from mmvtr_gallery.store import create_store, open_store
 from mmvtr_gallery.store.moved import Moves
 from mmvtr_gallery.store.qdrant import QdrantStore
+from stores import NEEDS, empty_store, of_other_process
 
 pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
 DIM = 6

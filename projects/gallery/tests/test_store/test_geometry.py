@@ -6,7 +6,6 @@ import logging
 import numpy as np
 import pytest
 import torch
-from stores import NEEDS, empty_store
 
 import mmvtr
 from mmvtr.storage import read_tensors, write_tensors
@@ -14,6 +13,7 @@ from mmvtr.storage.digests import ROOM, write_with_digest
 from mmvtr_gallery.store import create_store, open_store
 from mmvtr_gallery.store.moments import MomentStore
 from mmvtr_gallery.store.qdrant import QdrantStore
+from stores import NEEDS, empty_store
 
 pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
 DIM = 8

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from stores import NEEDS, empty_store
 
 pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')

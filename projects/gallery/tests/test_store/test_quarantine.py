@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from stores import NEEDS, empty_store, of_other_process
 
 from mmvtr.storage.digests import ROOM, write_with_digest
 from mmvtr_gallery.store import create_store, open_store
+from stores import NEEDS, empty_store, of_other_process
 
 pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
 DIM = 12
