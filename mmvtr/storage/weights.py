@@ -108,8 +108,8 @@ def wrapper_before(
     if len(wrappers) > 1 and not whole:
         one, two = list(wrappers.values())[:2]
         raise UserError(
-            f'{path}: weights of this model are called {one[:80]!r} and {two[:80]!r} there, behind '
-            'different wrappers, so it is not clear which are meant: leave one set in the file'
+            f'{path}: the file has two sets of weights for this model, {one[:80]!r} and '
+            f'{two[:80]!r}, behind different wrappers: keep one of them in the file'
         )
     start = min(whole or wrappers, key=len, default='')
     if start:

@@ -339,7 +339,9 @@ def _stored(clip: dict[str, Any], shard: Path, place: Place) -> StoredClip:
     if len(times) != len(places) or not len(times) or not (np.diff(times) >= 0).all():
         raise problem(place, f'expected times that increase, one for each of {len(places)} places')
     if places.min() < 0 or (lengths > shard.stat().st_size - offsets).any():
-        raise problem(place.at("'places'"), f'a picture lies outside of {shard.name}')
+        raise problem(
+            place.at("'places'"), f'expected pictures within {shard.name}, but one ends beyond it'
+        )
     return StoredClip(shard, start, end, height, width, times.astype(float), offsets, lengths, None)
 
 

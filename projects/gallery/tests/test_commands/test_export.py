@@ -104,7 +104,7 @@ def test_bank_of_a_sample(folder, tool, tmp_path):
     *_, train = by_hand(folder)
     for kind in ('text', 'video'):
         first, again, other = (bank[kind] for bank in banks)
-        assert first.distinct == len(first.index) == 3
+        assert first.item_count == len(first.index) == 3
         assert torch.equal(first.index, again.index) and not torch.equal(first.index, other.index)
         expected = train[kind].levels['global'].mean[first.index]
         torch.testing.assert_close(first.levels['global'].mean, expected)
@@ -573,7 +573,7 @@ def test_experts_are_stored_each_and_weighted():
         },
         {'global': Embedding(torch.zeros(2, 4), tokens=tokens, mask=there)},
     ]
-    texts, videos = (export_teacher['vectors'](encoder, side) for side in levels)
+    texts, videos = (export_teacher['rows_of_items'](encoder, side) for side in levels)
     assert texts.shape == videos.shape == (2, 3, 4) and not videos[1, 1].any()
     products = torch.einsum('ted,ved->tv', texts, videos)
     scores = encoder.similarity(*levels)['scores']

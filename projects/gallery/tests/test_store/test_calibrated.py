@@ -28,6 +28,12 @@ def vectors(seed, count):
     return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32)
 
 
+#: Lists of hundreds of videos take the local Qdrant seconds.
+LONG_LISTS = pytest.mark.parametrize(
+    'store', ['faiss', pytest.param('qdrant', marks=pytest.mark.nightly)], indirect=True
+)
+
+
 @pytest.fixture(params=NEEDS)
 def store(request, tmp_path):
     with empty_store(request.param, tmp_path, DIM) as found:
@@ -136,6 +142,7 @@ def paired(random, count):
     return seen + 0.9 * random.normal(size=seen.shape), seen
 
 
+@LONG_LISTS
 def test_places_of_lists(store):
     """What is shown beside a place is true of lists, and goes with the biases that rank them."""
     random = np.random.default_rng(3)
@@ -165,6 +172,7 @@ def test_places_of_lists(store):
         store.refit(asked[:30], items=seen[:30], paired=True, probabilities=True, fewer=True)
 
 
+@LONG_LISTS
 def test_served_queries_that_are_not_like_the_bank(store):
     """A reader of the same store says the same; a gallery that has grown is no shift."""
     random = np.random.default_rng(3)
@@ -195,6 +203,7 @@ def test_served_queries_that_are_not_like_the_bank(store):
     assert torch.allclose(read.asked.own, kept.asked.own)
 
 
+@LONG_LISTS
 def test_places_of_equal_videos(store):
     """Of equal scores a longer list may have another one first."""
     random = np.random.default_rng(4)
