@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from importlib import import_module
 from pathlib import Path
@@ -34,7 +35,6 @@ html_theme = 'furo'
 html_title = 'mmvtr'
 html_static_path = ['_static']
 html_css_files = ['custom.css']
-html_search_scorer = str(Path(__file__).parent / 'search.js')  # read from any folder
 html_show_sphinx = False
 html_math_renderer = 'mathml'  # set when the site is built: no script, no font, no network
 
@@ -118,16 +118,41 @@ def no_mail(app: Any, tree: nodes.document) -> None:
             node.replace_self(nodes.Text(node.astext()))
 
 
-def set_search_words(app: Any, tree: nodes.document) -> None:
-    """``<!-- search: parquet, Arrow -->`` makes its section the first answer to these words."""
-    from sphinx import addnodes  # tests read this file without Sphinx
+def keep_sections(app: Any, tree: nodes.document) -> None:
+    """Keep the sections of a page, as the search reads them, with Sphinx's environment.
 
-    for node in [*tree.findall(nodes.raw)]:
-        found = re.fullmatch(r'\s*<!-- search: (.*?) -->\s*', node.astext(), flags=re.DOTALL)
-        if found:
-            words, place = found[1].split(','), node.parent['ids'][0]
-            entries = [('single', word.strip(), place, 'main', None) for word in words]
-            node.replace_self(addnodes.index(entries=entries))
+    ``<!-- search: parquet, Arrow -->`` below a heading gives its section further names.
+    """
+    rows = []
+    for section in tree.findall(nodes.section):
+        titles, names, text, above = [], [], [], section
+        while isinstance(above, nodes.section):
+            titles.append(above[0].astext())
+            above = above.parent
+        for part in section[1:]:
+            found = re.fullmatch(r'\s*<!-- search: (.*?) -->\s*', part.astext(), flags=re.DOTALL)
+            if found:
+                names += re.split(r',\s+', found[1])
+            elif not isinstance(part, nodes.section):
+                text.append(part.astext())
+        rows.append([app.env.docname, section['ids'][0], titles, names, ' '.join(text)])
+    app.env.sections = {**getattr(app.env, 'sections', {}), app.env.docname: rows}
+
+
+def unknown_pages(app: Any, env: Any, *_: Any) -> set[str]:
+    """Pages that an earlier build read without keeping their sections."""
+    return env.found_docs - getattr(env, 'sections', {}).keys()
+
+
+def set_search(app: Any, name: str, *_: Any) -> None:
+    """The page of the search gets the sections and the script that ranks them."""
+    if name == 'search':
+        rows = [row for page in sorted(app.env.found_docs) for row in app.env.sections[page]]
+        folder = Path(app.outdir) / '_static'
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / 'sections.js').write_text(f'const SECTIONS = {json.dumps(rows)};\n')
+        for script in ('sections.js', 'search.js'):
+            app.add_js_file(script, loading_method='defer')  # after Sphinx's, before the search
 
 
 def name_projects(app: Any, name: str, source: list[str]) -> None:
@@ -265,7 +290,9 @@ def setup(app: Any) -> None:
     app.connect('builder-inited', write_reference)
     app.connect('builder-inited', copy_gallery)
     app.connect('doctree-read', no_mail)
-    app.connect('doctree-read', set_search_words)
+    app.connect('doctree-read', keep_sections)
+    app.connect('env-get-outdated', unknown_pages)
+    app.connect('html-page-context', set_search)
     app.connect('source-read', set_reference)
     app.connect('source-read', set_zoo)
     app.add_html_math_renderer('mathml', (set_inline, None), (set_display, None))

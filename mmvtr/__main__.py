@@ -48,16 +48,16 @@ def main() -> None:
     if name == '--version':
         print('mmvtr', import_module('mmvtr').__version__)  # the package itself imports nothing
         return
-    known = tools()
+    paths = tools()
     if name in ('-h', '--help'):
         print(overview())
         return
-    if name not in known:
-        near = difflib.get_close_matches(name, known, n=3)
+    if name not in paths:
+        near = difflib.get_close_matches(name, paths, n=3)
         hint = f'near it: {", ".join(near)}' if near else 'mmvtr alone lists those installed here'
         raise SystemExit(f'error: mmvtr has no tool {name[:80]!r}; {hint}')
-    sys.argv[:2] = [str(known[name])]
-    sys.path.insert(0, str(known[name].parent))  # as Python does for a script
+    sys.argv[:2] = [str(paths[name])]
+    sys.path.insert(0, str(paths[name].parent))  # as Python does for a script
     runpy.run_path(sys.argv[0], run_name='__main__')
 
 

@@ -47,12 +47,12 @@ class _GatherRows(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:
-        own = slice(ctx.start, ctx.start + ctx.length)
+        rows = slice(ctx.start, ctx.start + ctx.length)
         if ctx.alike:
-            return grad[own] * world_size(), None
+            return grad[rows] * world_size(), None
         grad = grad.clone(memory_format=torch.contiguous_format)  # other functions may hold it, too
         dist.all_reduce(grad)
-        return grad[own], None
+        return grad[rows], None
 
 
 def gather_rows(x: Tensor) -> Tensor:
@@ -80,9 +80,9 @@ def gather_nested(nest: Any) -> list[Any]:
     if world_size() == 1:
         return [nest]
     leaves, structure = tree_flatten(nest)
-    given = [x for x in leaves if x is not None]
-    real, whole = ([x for x in given if x.is_floating_point() == is_real] for is_real in (1, 0))
-    device = given[0].device
+    tensors = [x for x in leaves if x is not None]
+    real, whole = ([x for x in tensors if x.is_floating_point() == is_real] for is_real in (1, 0))
+    device = tensors[0].device
     # Integer tensors first, preceded by the number of elements of each tensor of this process.
     header = torch.tensor([x.numel() for x in (*whole, *real)], device=device)
     numbers = gather_rows(torch.cat([header, *(x.flatten().long() for x in whole)]))
@@ -103,8 +103,8 @@ def gather_nested(nest: Any) -> list[Any]:
             id(x): part.to(x.dtype).view(-1, *x.shape[1:]) if x.dim() else part.to(x.dtype)[0]
             for x, part in zip((*whole, *real), parts)
         }
-        found = [None if x is None else shaped[id(x)] for x in leaves]
-        nests.append(tree_unflatten(found, structure))
+        filled = [None if x is None else shaped[id(x)] for x in leaves]
+        nests.append(tree_unflatten(filled, structure))
     return nests
 
 

@@ -79,11 +79,11 @@ def tag_config(model: str | dict, tag: str) -> dict[str, Any]:
         kind = 'a folder' if isinstance(model, str) else 'a config dict'
         raise ValueError(f'{tag!r}: {kind} has no tags, give a local file')
     name = model.replace('/', '-')
-    found = open_clip.get_pretrained_cfg(name, tag)
-    if not found:
+    entry = open_clip.get_pretrained_cfg(name, tag)
+    if not entry:
         tags = open_clip.list_pretrained_tags_by_model(name)
         raise ValueError(f'open_clip model {model!r} has no tag {tag!r}; its tags: {tags}')
-    return found
+    return entry
 
 
 def preprocessings(model: str | dict) -> dict[Preprocessing, list[str]]:
@@ -98,13 +98,13 @@ def preprocessings(model: str | dict) -> dict[Preprocessing, list[str]]:
 
     size = model_config(model)['vision_cfg'].get('image_size', 224)
     size = (size, size) if isinstance(size, int) else tuple(size)
-    found: dict[Preprocessing, list[str]] = {}
+    tags_of: dict[Preprocessing, list[str]] = {}
     if isinstance(model, str) and model.startswith(FOLDER):
         return {_preprocessing(size, _folder_config(model).get('preprocess_cfg', {})): []}
     if isinstance(model, str):
         for tag in open_clip.list_pretrained_tags_by_model(model.replace('/', '-')):
-            found.setdefault(_preprocessing(size, tag_config(model, tag)), []).append(tag)
-    return found or {_preprocessing(size, {}): []}
+            tags_of.setdefault(_preprocessing(size, tag_config(model, tag)), []).append(tag)
+    return tags_of or {_preprocessing(size, {}): []}
 
 
 def preprocessing(model: str | dict, tag: Optional[str] = None) -> Preprocessing:
@@ -118,16 +118,16 @@ def preprocessing(model: str | dict, tag: Optional[str] = None) -> Preprocessing
         ValueError: no tag is given and the tags differ, or the tag is unknown.
         FileNotFoundError: see :func:`model_config`.
     """
-    known = preprocessings(model)
+    choices = preprocessings(model)
     if tag is not None:
-        size = next(iter(known)).size
+        size = next(iter(choices)).size
         return _preprocessing(size, tag_config(model, tag))
-    if len(known) > 1:
-        ways = ' or '.join(', '.join(tags[:2]) for tags in known.values())
+    if len(choices) > 1:
+        ways = ' or '.join(', '.join(tags[:2]) for tags in choices.values())
         raise ValueError(
             f'the weights of {model!r} need frames made in different ways: set tag={ways}'
         )
-    return next(iter(known))
+    return next(iter(choices))
 
 
 def context_length(model: str | dict) -> int:
@@ -180,9 +180,9 @@ def tokenizer(model: str | dict) -> Callable[[list[str]], Any]:
 
 
 def _preprocessing(size: tuple[int, int], entry: dict[str, Any]) -> Preprocessing:
-    known = {**_DEFAULT, **{key: entry[key] for key in _DEFAULT.keys() & entry.keys()}}
-    mean, std = tuple(known['mean']), tuple(known['std'])
-    return Preprocessing(size, mean, std, known['interpolation'], known['resize_mode'])
+    merged = {**_DEFAULT, **{key: entry[key] for key in _DEFAULT.keys() & entry.keys()}}
+    mean, std = tuple(merged['mean']), tuple(merged['std'])
+    return Preprocessing(size, mean, std, merged['interpolation'], merged['resize_mode'])
 
 
 def _folder_config(model: str) -> dict[str, Any]:

@@ -43,10 +43,10 @@ class Registry(MMEngineRegistry):
 
     def build(self, cfg: Any, *args: Any, **kwargs: Any) -> Any:
         """See mmengine; ``cfg`` is a dict, or for models a list of dicts."""
-        found = [self._found(c) for c in cfg] if isinstance(cfg, list) else self._found(cfg)
-        for one in found if isinstance(cfg, list) else [found]:
-            self._refuse_unknown(one)
-        return super().build(found, *args, **kwargs)
+        resolved = [self._found(c) for c in cfg] if isinstance(cfg, list) else self._found(cfg)
+        for x in resolved if isinstance(cfg, list) else [resolved]:
+            self._refuse_unknown(x)
+        return super().build(resolved, *args, **kwargs)
 
     def _refuse_unknown(self, cfg: Any) -> None:
         """Raise KeyError, with the nearest names, where :meth:`build` would find nothing."""
@@ -55,8 +55,8 @@ class Registry(MMEngineRegistry):
             return
         with self.switch_scope_and_registry(cfg.get('_scope_')) as current:
             if current.get(kind) is None:
-                known = {*self.module_dict, *self._get_root_registry().module_dict}
-                raise UnknownKey(f'{unregistered(kind, known)} (registry {self.name!r})')
+                names = {*self.module_dict, *self._get_root_registry().module_dict}
+                raise UnknownKey(f'{unregistered(kind, names)} (registry {self.name!r})')
 
     def find(self, name: str, scope: Optional[str] = None) -> Optional[type]:
         """Return what :meth:`build` resolves ``dict(type=name)`` to in a scope, or None.
@@ -78,9 +78,9 @@ class Registry(MMEngineRegistry):
         ours = _has(self, kind)
         if current in (None, self) or _has(current, kind) or not ours:
             return cfg
-        found = cfg.copy()  # keeps a ConfigDict a ConfigDict
-        found['type'] = f'{SCOPE}.{kind}'
-        return found
+        scoped = cfg.copy()  # keeps a ConfigDict a ConfigDict
+        scoped['type'] = f'{SCOPE}.{kind}'
+        return scoped
 
     def get(self, key: str) -> Optional[type]:
         """See mmengine; a name without a scope is also looked up in mmvtr's registry."""
@@ -88,6 +88,7 @@ class Registry(MMEngineRegistry):
             for other in map(self._of, _scopes()):
                 if other is not None and other is not self and _has(other, key):
                     return other.get(key)
+            return None  # mmengine would look for a Python module of this name
         return super().get(key)
 
     def _of(self, scope: str) -> Optional[MMEngineRegistry]:

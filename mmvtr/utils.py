@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 from contextlib import suppress
 from functools import reduce
 from pathlib import Path
@@ -50,10 +49,10 @@ class OnceFormatted(Config):
     def pretty_text(self) -> str:
         """The config as Python code, formatted by yapf."""
         content = repr(self.to_dict())
-        known = self.__dict__.get('_formatted')
-        if known is None or known[0] != content:
-            known = self.__dict__['_formatted'] = content, super().pretty_text
-        return known[1]
+        cached = self.__dict__.get('_formatted')
+        if cached is None or cached[0] != content:
+            cached = self.__dict__['_formatted'] = content, super().pretty_text
+        return cached[1]
 
 
 class OptionError(ValueError):
@@ -136,9 +135,6 @@ def load_config(
         UserError: the file does not exist, or it or the options cannot be read; an option whose
             value does not have its key's type.
     """
-    # OpenMP threads that spin while they wait take cores from the data workers: with few cores, the
-    # default makes a step several times slower.  The variable is read when torch is loaded.
-    os.environ.setdefault('GOMP_SPINCOUNT', '2000')
     file = _file_or_name(path)
     try:
         cfg = OnceFormatted.of(Config.fromfile(file))
@@ -151,14 +147,14 @@ def load_config(
     except OptionError as error:
         raise UserError(f'config {path}: --cfg-options {error}') from error
     except Exception as error:  # configs are code and can raise anything
-        said = f'{type(error).__name__}: {error}'
+        reason = f'{type(error).__name__}: {error}'
         if isinstance(error, ImportError) and isinstance(error.__cause__, ImportError):
-            said = f'custom_imports: {error.__cause__.__context__ or error.__cause__}'
-        if isinstance(error, SyntaxError) and 'U+FEFF' in said:
-            said = (
+            reason = f'custom_imports: {error.__cause__.__context__ or error.__cause__}'
+        if isinstance(error, SyntaxError) and 'U+FEFF' in reason:
+            reason = (
                 'it, or a base of it, begins with a byte-order mark; save it as UTF-8 without one'
             )
-        raise UserError(f'config {path}: {said}') from error
+        raise UserError(f'config {path}: {reason}') from error
     for name in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
         loader = cfg.get(name)
         if loader and not loader.get('num_workers', 0):
@@ -238,20 +234,19 @@ def _component(cfg: Config, value: Any) -> Optional[Callable]:
 
 
 def _merge(cfg: Config, options: dict[str, Any]) -> None:
-    """Merge options into a config, component types first: they decide other options."""
+    """Merge options into a config, component types first: they decide other options.
+
+    Raises:
+        OptionError: an option inside a part that another option sets to None.
+    """
     unfolded = _unfold(options, cfg.get('shortcuts', {}))
-    _refuse_below_none(unfolded)
+    for gone in (key for key, value in unfolded.items() if value is None or value == 'None'):
+        for key in unfolded:
+            if key.startswith(f'{gone}.'):
+                raise OptionError(f'{key} cannot be set, as {gone}=None removes it')
     place = dict(_delete_=0, type=1)
     for key in sorted(unfolded, key=lambda key: place.get(key.rpartition('.')[2], 2)):
         cfg.merge_from_dict({key: typed(cfg, key, unfolded[key])})
-
-
-def _refuse_below_none(options: dict[str, Any]) -> None:
-    """Raise OptionError for an option inside a part that another option sets to None."""
-    for gone in (key for key, value in options.items() if value is None or value == 'None'):
-        for key in options:
-            if key.startswith(f'{gone}.'):
-                raise OptionError(f'{key} cannot be set, as {gone}=None removes it')
 
 
 def _file_or_name(path: str) -> Path:

@@ -3,6 +3,7 @@
 A child may be killed or change global state without harm to the tests.
 """
 
+import functools
 import itertools
 import multiprocessing
 import os
@@ -40,6 +41,7 @@ def tool_file(name: str) -> Path:
     return next((file for file in files if file.is_file()), files[0])
 
 
+@functools.cache  # asked for each config as tests are collected
 def config_file(name: str) -> Path:
     """The file of a config of the package, or of the laboratory's."""
     own = ROOT / f'projects/lab/configs/{name}.py'

@@ -13,7 +13,7 @@ import children  # noqa: F401 - the server that forks the processes has imported
 from mmvtr.datasets import collate_retrieval
 from mmvtr.dist import gather_levels, gather_nested, gather_padded, gather_rows
 from mmvtr.engine.hooks.query_queue import QueryQueueHook
-from mmvtr.models.annotation import annotated_target
+from mmvtr.models.annotation import JointIds
 from mmvtr.models.losses.matrix import ContrastiveLoss, NormalizedContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever
@@ -232,7 +232,7 @@ def target_worker(rank, folder):
     targets = {}
     for name, split in SPLITS.items():
         samples = collate_retrieval(split[rank])['data_samples']
-        target = annotated_target(samples, torch.device('cpu'))
+        target = JointIds(samples, torch.device('cpu')).target()
         targets[name] = dict(positives=target.positives, **target.known._asdict())
     torch.save(targets, f'{folder}/rank{rank}.pt')
     dist.destroy_process_group()
@@ -244,7 +244,7 @@ def test_relevance_and_truth_of_the_joint_batch(tmp_path):
     found = [torch.load(tmp_path / f'rank{rank}.pt') for rank in (0, 1)]
     for name, (first, second) in SPLITS.items():
         joint = collate_retrieval(first + second)['data_samples']
-        target = annotated_target(joint, torch.device('cpu'))
+        target = JointIds(joint, torch.device('cpu')).target()
         expected = dict(positives=target.positives, **target.known._asdict())
         for rank in (0, 1):
             for field in ('positives', 'relevance', 'overlap', 'agreement', 'truth'):

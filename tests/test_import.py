@@ -82,8 +82,12 @@ def test_commands_import_no_large_library_that_they_do_not_use(tmp_path, write_v
         assert said[command] == [], command
 
 
-def test_tools_read_a_config_without_torch():
+def test_tools_load_torch_after_their_start():
+    """It then reads how long threads spin, which :func:`mmvtr.cli.tool` sets."""
+    names = ('train', 'test', 'extract_features', 'find_moments', 'serve')  # what takes longest
+    files = [str(tool_file(f'{name}.py')) for name in names]
     assert 'torch' not in modules_after('import mmvtr.utils')
+    assert 'torch' not in modules_after(f'import runpy; [*map(runpy.run_path, {files})]')
 
 
 @pytest.mark.parametrize('path', FUNCTIONAL, ids=lambda path: path.name)

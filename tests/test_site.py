@@ -1,7 +1,9 @@
 """The site: no warning, and its reference lacks no module that a user may import."""
 
+import json
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 from importlib import import_module
@@ -91,6 +93,81 @@ def test_every_function_has_its_equation():
         assert source.endswith(f'{{py:{kind}}}`mmvtr.functional.{name}`'), name
 
 
+def asked(scripts, queries):
+    """What ``docs/_static/search.js`` finds for each query, best first, as page#anchor."""
+    node = shutil.which('node')
+    if not node:
+        pytest.skip('there is no node to run the script of the search')
+    code = [
+        'globalThis.window = globalThis; const Search = {};',
+        *scripts,
+        (ROOT / 'docs/_static/search.js').read_text(),
+        'const place = ([page, , anchor]) => page + anchor;',
+        'const found = (query) => Search._performSearch(query).reverse().map(place);',
+        f'console.log(JSON.stringify({json.dumps(queries)}.map(found)));',
+    ]
+    run = subprocess.run([node, '-'], input='\n'.join(code), capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return dict(zip(queries, json.loads(run.stdout), strict=True))
+
+
+STEMMER = "class Stemmer { stemWord(word) { return word.replace(/(ing|s)$/, ''); } }"
+
+
+def test_the_search_ranks_sections():
+    """No word must be there; rare words, names and words that mean the same decide."""
+    sections = [
+        ['training', 'training', ['Training'], [], 'Batches, epochs and rates of a training.'],
+        ['training', 'memory', ['Memory', 'Training'], ['mixed precision'], 'One GPU is enough.'],
+        ['gpus', 'gpus', ['From one GPU to eight'], [], 'Several processes share a batch.'],
+        ['scores', 'scores', ['Your own'], [], 'Compare embeddings; log, log, log the ranks.'],
+        ['log', 'log', ['Log'], [], 'Each batch and each epoch has a line.'],
+        ['lists', 'lists', ['Ranks of a batch, as lists'], [], 'They are sorted.'],
+        ['api/f', 'f', ['mmvtr.functional.batch_ranks'], [], 'Ranks of a batch.'],
+    ]
+    found = asked(
+        [STEMMER, f'const SECTIONS = {json.dumps(sections)};'],
+        ['multi-gpu transformers', 'custom vectors', 'mixed-precision batches', 'share',
+         'batch_ranks', 'batch ranks', 'log', 'training', 'nothing', '', '...'],
+    )  # fmt: skip
+    assert found['multi-gpu transformers'][0] == 'gpus'  # a page's place is its beginning
+    assert found['custom vectors'] == ['scores'] and found['share'] == ['gpus']
+    assert found['mixed-precision batches'][0] == 'training#memory'
+    assert found['batch_ranks'][0] == 'api/f' and found['batch ranks'][0] == 'lists'
+    assert found['log'] == ['log', 'scores']
+    assert found['training'] == ['training', 'training#memory']
+    assert found['nothing'] == found[''] == found['...'] == []
+
+
+def test_search_words_stand_below_headings():
+    """``docs/conf.py`` reads them there; elsewhere they would name another section."""
+    pages = [*(ROOT / 'docs').rglob('*.md'), *(ROOT / 'projects/gallery/docs').glob('*.md')]
+    texts = {page: page.read_text() for page in pages}
+    below = re.compile(r'^#+ .+\n\n<!-- search: \S[^<>]*\S -->\n\n', flags=re.MULTILINE)
+    wrong = {p: x for p, x in texts.items() if len(below.findall(x)) != x.count('<!-- search:')}
+    assert not wrong and sum(x.count('<!-- search:') for x in texts.values()) > 100
+
+
+#: What a user who has seen no page may ask, and the beginning of the place that answers.
+WISHES = {
+    'parquet': 'arrays#parquet',
+    'japanese captions': 'encoders#other-languages',
+    'threshold': 'how_sure',
+    'daily updates': 'arrays#daily-updates',
+    'multi-gpu training': 'training#processes',
+    'custom embeddings': 'own_scores',
+    'csls k': 'ncl#transforms-by-name',
+    'config inheritance': 'get_started#change-a-config',
+    'distill student': 'recipe',
+    'latency benchmark': 'tools#speed',
+    'REST API': 'gallery/serve#routes',
+    'export onnx': 'gallery/onnx',
+    'mixed precision': 'training#precision',
+    'UATVR': 'uatvr',
+    'sinkhorn_by_rows': 'api/generated/mmvtr.functional.sinkhorn_by_rows',
+}
+
+
 @pytest.mark.nightly
 def test_the_site_builds_without_a_warning(tmp_path):
     pytest.importorskip('sphinx', reason="the site is an extra: pip install -e '.[docs]'")
@@ -108,6 +185,11 @@ def test_the_site_builds_without_a_warning(tmp_path):
     pages = (tmp_path / 'api/generated').glob('mmvtr.functional.*.html')
     texts = [path.read_text() for path in pages]
     assert sum('<div class="equation"' in x and '<math' in x for x in texts) > 100
+    scripts = [(tmp_path / f'_static/{x}.js').read_text() for x in ('language_data', 'sections')]
+    loaded = re.findall(r'src="_static/(\w+)\.js', (tmp_path / 'search.html').read_text())
+    assert {'searchtools', 'language_data', 'sections', 'search'} <= {*loaded}
+    found = asked(scripts, [*WISHES])
+    assert [q for q, place in WISHES.items() if not found[q][0].startswith(place)] == []
 
 
 def broken_links(site, page, text):

@@ -69,14 +69,16 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
 
     write = WRITERS[args.format]
     model, _ = load_retriever(cfg, args.checkpoint)
-    refuse_without_vectors(model)
+    refuse_without_rows(model)
     name = f'{args.split}_dataloader'
     loader = cfg[name] = as_tested(cfg, args.split)
     items = dict(loader, dataset=check_datasets(cfg, [name])[name])
     for kind, encoded in encode_set(model, items, progress=True).items():
         by = float(model.temperature()) if args.logits and kind == 'text' else 1.0
         dtype = 'float16' if args.half else 'float32'
-        rows = [(row.numpy() / by).astype(dtype) for row in vectors(model, encoded.levels, kind)]
+        rows = [
+            (row.numpy() / by).astype(dtype) for row in rows_of_items(model, encoded.levels, kind)
+        ]
         path = write(args.out, kind, zip(encoded.ids, rows))
         lengths = {len(row) for row in rows}
         of = 'a whole item' if lengths == {1} else f'each of {max(lengths)} experts'
@@ -86,18 +88,18 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
         print(f'{path}: {len(rows)} {kind}s of the {args.split} set, {width} numbers of {of}')
 
 
-def refuse_without_vectors(model: Any) -> None:
+def refuse_without_rows(model: Any) -> None:
     """Raise ValueError unless scores are sums of inner products."""
     similarity = model.similarity
-    known = any(hasattr(similarity, name) for name in ('experts', 'flat', 'flat_frames'))
-    if not known or not getattr(similarity, 'exact', True):
+    has_rows = any(hasattr(similarity, name) for name in ('experts', 'flat', 'flat_frames'))
+    if not has_rows or not getattr(similarity, 'exact', True):
         raise ValueError(
             f'the scores of {type(similarity).__name__} are not inner products of item vectors, '
             'and only these can be stored: let the model itself be the teacher (FrozenTeachers)'
         )
 
 
-def vectors(model: Any, levels: Any, kind: str = 'text') -> Any:
+def rows_of_items(model: Any, levels: Any, kind: str = 'text') -> Any:
     """Return float32 [E, D] for each of N items: E experts or frames if any, else E = 1."""
     similarity = model.similarity
     if hasattr(similarity, 'flat_frames'):

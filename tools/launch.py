@@ -44,7 +44,7 @@ def check_training(script: str, words: Sequence[str]) -> None:
     from mmvtr.engine.checks import config_checks
     from mmvtr.utils import load_config
 
-    sys.argv, own = [script, *words], sys.argv
+    sys.argv, before = [script, *words], sys.argv
     parsed = runpy.run_path(script)  # not as __main__
     args = parsed['parse_args']()
     cfg = load_config(args.config, args.cfg_options, args.work_dir)
@@ -52,7 +52,7 @@ def check_training(script: str, words: Sequence[str]) -> None:
     config_checks.check_training(cfg, args.cfg_options)
     if not cfg.get('before'):
         launching.check_datasets(cfg)
-    sys.argv = own
+    sys.argv = before
 
 
 @tool

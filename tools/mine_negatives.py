@@ -72,11 +72,11 @@ def main() -> None:
             f'{len(queries)} queries and {len(gallery)} items are not pairs: give --positives, '
             'the item of each query'
         )
-    own = np.arange(len(queries)) if args.positives is None else read_array(args.positives)
-    found = mine_negatives(
+    positives = np.arange(len(queries)) if args.positives is None else read_array(args.positives)
+    negatives = mine_negatives(
         queries,
         gallery,
-        own,
+        positives,
         k=args.k,
         skip=args.skip,
         guide=None if args.guide is None else tuple(map(read_array, args.guide)),
@@ -85,11 +85,11 @@ def main() -> None:
         gallery_ids=None if args.gallery_ids is None else read_array(args.gallery_ids),
     ).tolist()
     lines = [','.join(['query', *(f'negative_{i + 1}' for i in range(args.k))])]
-    for query, places in enumerate(found):
+    for query, places in enumerate(negatives):
         lines.append(','.join([str(query), *(str(p) if p >= 0 else '' for p in places)]))
     write_text(args.out, '\n'.join(lines) + '\n')
-    short = sum(min(places) < 0 for places in found)
-    print(f'{args.out}: {args.k} negatives of {len(found)} queries; {short} have fewer')
+    short = sum(min(places) < 0 for places in negatives)
+    print(f'{args.out}: {args.k} negatives of {len(negatives)} queries; {short} have fewer')
 
 
 if __name__ == '__main__':

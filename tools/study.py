@@ -91,7 +91,7 @@ def main() -> None:
         return
     study = reading.read_study(args.study, config=args.config, options=args.cfg_options)
     names = [row.name for row in study.rows] if args.only is None else args.only
-    wanted = reading.needed_by(study, [*names, *([args.control] if args.control else [])])
+    rows = reading.needed_by(study, [*names, *([args.control] if args.control else [])])
     plan = running.Plan(
         args.work or Path('work_dirs/studies') / study.name,
         args.seeds,
@@ -104,13 +104,13 @@ def main() -> None:
     )
     failed = {}
     if not args.table:
-        reading.check_study(study, wanted)
+        reading.check_study(study, rows)
         if args.dry:
-            for command in running.commands(study, wanted, plan):
+            for command in running.commands(study, rows, plan):
                 print(shlex.join(command))
             return
-        running.check_data(wanted)
-        failed = running.make(study, wanted, plan)
+        running.check_data(rows)
+        failed = running.make(study, rows, plan)
     shown = tables.report(study, args.seeds, plan.work, control=args.control, margin=args.within)
     print(f'\n{shown}\n\n{plan.work / "table.md"}')
     if failed:

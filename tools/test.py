@@ -19,7 +19,7 @@ import os
 
 from mmengine.config import Config
 
-from mmvtr.cli import Parser, output_file, tool
+from mmvtr.cli import Parser, output_file, read_fusion, tool
 from mmvtr.utils import load_config
 
 
@@ -96,8 +96,13 @@ def main() -> None:
         dumping = dict(type='DumpResults', out_file_path=str(args.dump))
         cfg.test_evaluator = [*listed_metrics(cfg.get('test_evaluator')), dumping]
     check_config(cfg, args.cfg_options, training=False)
-    options = dict(fusion=args.fusion, random=args.random_weights, launcher=args.launcher)
-    runner = runner_of_test(cfg, checkpoints_of(cfg, args.checkpoints), **options)
+    runner = runner_of_test(
+        cfg,
+        checkpoints_of(cfg, args.checkpoints),
+        fusion=read_fusion(args.fusion),
+        random=args.random_weights,
+        launcher=args.launcher,
+    )
     metrics = runner.test()
     if args.out and is_main_process():
         protocol = getattr(runner.test_loop, 'protocol', None)

@@ -14,7 +14,7 @@ from pathlib import Path
 from mmengine.config import Config
 
 from mmvtr.cli import Parser, cfg_words, tool
-from mmvtr.cli.errors import MEANT
+from mmvtr.cli.errors import USER_ERRORS
 from mmvtr.cli.signals import Ending, next_steps
 from mmvtr.utils import load_config
 
@@ -118,11 +118,11 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
     is_new = not os.path.exists(cfg.work_dir)
     with launching.claim(cfg.work_dir) as lock:  # before anything in it is read
         ending.release = lock.release
-        given = args.seed is not None or 'randomness.seed' in args.cfg_options
-        seed = cfg.randomness.seed if given else None
+        stated = args.seed is not None or 'randomness.seed' in args.cfg_options
+        seed = cfg.randomness.seed if stated else None
         try:
             runner = training.runner_of_training(cfg, resume=args.resume, seed=seed)
-        except MEANT:  # missing data, say: a refused training leaves no folder
+        except USER_ERRORS:  # missing data, say: a refused training leaves no folder
             if is_new and is_main_process():
                 lock.release()
                 shutil.rmtree(cfg.work_dir)

@@ -16,7 +16,7 @@ from mmengine.registry import init_default_scope
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from mmvtr.engine.checks.config_checks import refuse_unknown
+from mmvtr.engine.checks.config_checks import refuse_unknown_parts
 from mmvtr.engine.checks.zero_shot import admit_random, refuse_random
 from mmvtr.engine.loops.facts import trainings_of
 from mmvtr.registry import MODELS
@@ -66,7 +66,7 @@ def load_retriever(
     elif random_weights:
         admit_random(cfg.model)
     init_default_scope(cfg.get('default_scope', 'mmvtr'))
-    refuse_unknown(cfg)
+    refuse_unknown_parts(cfg)
     drawn = nullcontext() if checkpoint is None else Unfilled()
     with torch.random.fork_rng(devices=[]), drawn:
         torch.default_generator.manual_seed(cfg.get('randomness', {}).get('seed') or 0)

@@ -134,9 +134,9 @@ class _Reader:
                 )
         scope = self._scope(data.get('default_scope') or SCOPE, 'default_scope')
         scopes = (scope, SCOPE, ROOT)
-        given, dataset = data['test_dataloader'], {}
+        stated, dataset = data['test_dataloader'], {}
         for key in PIPELINES:
-            steps = given['dataset'].get(key)
+            steps = stated['dataset'].get(key)
             if not isinstance(steps, (list, tuple, type(None))):
                 self._refuse(key, 'a list of steps', steps)
             if steps is not None:
@@ -150,19 +150,19 @@ class _Reader:
                 'test set must be one set, whose pipelines say how texts and videos are read'
             )
         loader: dict[str, Any] = dict(dataset=dataset)
-        if given.get('collate_fn') is not None:
+        if stated.get('collate_fn') is not None:
             where = 'test_dataloader.collate_fn'
-            loader['collate_fn'] = self.part(given['collate_fn'], where, FUNCTIONS, scopes)
+            loader['collate_fn'] = self.part(stated['collate_fn'], where, FUNCTIONS, scopes)
         for key, least, most in (('batch_size', 1, 2**31), ('num_workers', 0, os.cpu_count() or 1)):
-            if given.get(key) is not None:
-                loader[key] = min(self._count(given[key], f'test_dataloader.{key}', least), most)
-        made = dict(default_scope=scope, test_dataloader=loader)
-        made['model'] = self.part(data['model'], 'model', MODELS, scopes)
+            if stated.get(key) is not None:
+                loader[key] = min(self._count(stated[key], f'test_dataloader.{key}', least), most)
+        allowed = dict(default_scope=scope, test_dataloader=loader)
+        allowed['model'] = self.part(data['model'], 'model', MODELS, scopes)
         chance = data.get('randomness')
         if isinstance(chance, dict) and chance.get('seed') is not None:
             seed = self._count(chance['seed'], 'randomness.seed', 0)
-            made['randomness'] = dict(seed=seed % 2**63)
-        return made
+            allowed['randomness'] = dict(seed=seed % 2**63)
+        return allowed
 
     def part(
         self, value: Any, where: str, registry: Registry, scopes: tuple[str, ...], depth: int = 0
@@ -180,7 +180,7 @@ class _Reader:
             self._refuse(where, 'a dict with the type of a component', value)
         scopes = self._inner(value, where, scopes)
         kind, component = self._component(value.get('type'), f'{where}.type', registry, scopes)
-        made = dict(type=kind)
+        part_cfg = dict(type=kind)
         for key, given in value.items():
             if key in ('type', '_scope_', 'init_cfg'):  # the weights are those of the checkpoint
                 continue
@@ -192,8 +192,8 @@ class _Reader:
                         'your own with it, or give the model in code'
                     )
                 continue
-            made[key] = self._item(key, given, where, registry, scopes, depth)
-        return made
+            part_cfg[key] = self._item(key, given, where, registry, scopes, depth)
+        return part_cfg
 
     def _item(self, key: Any, value: Any, where: str, *context: Any) -> Any:
         """Return one value of a dict."""
@@ -239,15 +239,15 @@ class _Reader:
         self, kind: Any, where: str, registry: Registry, scopes: tuple[str, ...]
     ) -> tuple[str, Any]:
         """Return the full name of a component and the component, from the registries' tables."""
-        own, dot, name = kind.rpartition('.') if isinstance(kind, str) else ('', '', None)
+        own_scope, dot, name = kind.rpartition('.') if isinstance(kind, str) else ('', '', None)
         nodes = {node.scope: node for node in _nodes(registry)}
-        for scope in (own,) if dot else scopes:
+        for scope in (own_scope,) if dot else scopes:
             if scope not in nodes:
                 continue
             nodes[scope].import_from_location()
-            found = nodes[scope].module_dict.get(name)
-            if found is not None and (scope != ROOT or name in OF_ROOT or _of_a_project(found)):
-                return f'{scope}.{name}', found
+            part = nodes[scope].module_dict.get(name)
+            if part is not None and (scope != ROOT or name in OF_ROOT or _of_a_project(part)):
+                return f'{scope}.{name}', part
         raise ValueError(
             f'{self.name}: {where} is {str(kind)[:80]!r}, which is not a registered component of '
             'this version; one of another project is registered when its module is imported'
@@ -259,8 +259,8 @@ class _Reader:
         return value
 
     def _refuse(self, where: str, expected: str, value: Any) -> None:
-        told = f'a {type(value).__name__} ({str(value)[:80]!r})'
-        raise ValueError(f'{self.name}: {where} expected {expected}, found {told}')
+        shown = f'a {type(value).__name__} ({str(value)[:80]!r})'
+        raise ValueError(f'{self.name}: {where} expected {expected}, found {shown}')
 
 
 def _of_a_project(component: Any) -> bool:

@@ -70,7 +70,10 @@ def encode_set(
                 if kind in batch['inputs']:  # unless all videos of the batch are broken
                     parts[kind].append(encode_batch(model, kind, batch, amp=False))
                 advance()
-    _report(sum(all_gather_object(broken), []))
+    broken = sum(all_gather_object(broken), [])
+    if broken:
+        names = ''.join(f'\n  {video_id}: {reason}' for video_id, reason in broken)
+        print_log(f'{len(broken)} broken videos are left out:{names}', 'current', logging.WARNING)
     return {kind: gather(parts[kind], kind) for kind in kinds}
 
 
@@ -107,12 +110,6 @@ def as_tested(cfg: Config, split: str) -> dict[str, Any]:
     loader.dataset = copy.deepcopy(cfg[f'{split}_dataloader'].dataset)
     loader.dataset.update(pipelines)
     return loader
-
-
-def _report(broken: Sequence[tuple[str, str]]) -> None:
-    if broken:
-        names = ''.join(f'\n  {video_id}: {reason}' for video_id, reason in broken)
-        print_log(f'{len(broken)} broken videos are left out:{names}', 'current', logging.WARNING)
 
 
 def vectors(model: nn.Module, levels: Levels) -> Tensor:

@@ -62,7 +62,7 @@ def encode_videos(
     spans = [(None, None)] * len(paths) if spans is None else list(spans)
     if len(spans) != len(paths):
         raise ValueError(f'one span per video expected: {len(paths)} paths, {len(spans)} spans')
-    videos = [_record(*one) for one in zip(ids, paths, spans)]
+    videos = [_record(*row) for row in zip(ids, paths, spans)]
     dataset = _Files(videos, cfg, on_broken)
     loader = dict(cfg.test_dataloader, dataset=dataset)
     return encode_set(model, loader, kinds=['video'], progress=progress)['video']

@@ -39,19 +39,19 @@ class Answers(NamedTuple):
     most: int
 
     def __str__(self) -> str:
-        wanted = f'precision {self.precision:g} (to hold in {1 - self.error:.0%} of the banks)'
+        goal = f'precision {self.precision:g} (to hold in {1 - self.error:.0%} of the banks)'
         if self.threshold < math.inf:
-            return (
-                f'{wanted}: answer from P {self.threshold:.3f} on, {self.share:.0%} of the queries'
-            )
-        said = f'no query can be answered at {wanted} from {self.pairs} pairs'
+            return f'{goal}: answer from P {self.threshold:.3f} on, {self.share:.0%} of the queries'
+        refusal = f'no query can be answered at {goal} from {self.pairs} pairs'
         if self.needed is None:
-            return f'{said}, nor does their P promise it from {NEEDED}: ask for a lower precision'
+            return (
+                f'{refusal}, nor does their P promise it from {NEEDED}: ask for a lower precision'
+            )
         read = ''
         if 0 < self.most < self.needed:
             read = f', but at most {self.most} are read for a gallery of this size'
         answers = f'to answer {self.then:.0%} of the queries'
-        return f'{said}: about {self.needed} are needed, {answers}{read}'
+        return f'{refusal}: about {self.needed} are needed, {answers}{read}'
 
 
 def lowest_level(

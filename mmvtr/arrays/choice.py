@@ -14,6 +14,7 @@ from torch import Tensor
 from mmvtr.arrays.inputs import Bank, products
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.functional.transforms.item_biases import fit_biases
+from mmvtr.functional.uncertainty.isotonic import bin_sums
 
 #: Candidate temperatures as shares of the score gap, and marginal penalties (1 = Sinkhorn, less =
 #: milder).
@@ -112,36 +113,36 @@ def choose_by_scores(
     return _by_pairs(pairs, seed)
 
 
-def _by_pairs(known: Pairs, seed: int) -> Choice:
+def _by_pairs(bank_pairs: Pairs, seed: int) -> Choice:
     generator = torch.Generator().manual_seed(seed)
-    pairs = known.rows[torch.randperm(len(known.rows), generator=generator)[:MOST]]
+    pairs = bank_pairs.rows[torch.randperm(len(bank_pairs.rows), generator=generator)[:MOST]]
     items, group = pairs[:, 1].unique(return_inverse=True)
     if len(items) < LEAST:
         few = f'raw: {len(items)} different bank items are too few to decide (at least {LEAST})'
         return Choice(None, {}, few)
-    scores = known.scores(pairs[:, 0], items).float().cpu()
+    scores = bank_pairs.scores(pairs[:, 0], items).float().cpu()
     tried = candidates()
     gains = torch.zeros(len(tried), len(pairs), dtype=torch.float64)
     for _ in range(HALVINGS):
         first = torch.rand(len(items), generator=generator).argsort() < len(items) // 2
         for half in (first, ~first):
-            asked = half[group]
-            gains[:, asked] += _gains(scores, group, asked, half, tried) / HALVINGS
+            queries = half[group]
+            gains[:, queries] += _gains(scores, group, queries, half, tried) / HALVINGS
     usual, best = tried.index(USUAL), int(gains.mean(1).argmax())
     further = gains[best] - gains[usual]
     clear = further.mean() > OTHER * _standard_error(further, group)
     taken = best if clear else usual
     mean, error = gains[taken].mean(), _standard_error(gains[taken], group)
     name, options = tried[taken]
-    said = (
+    effect = (
         f'{len(pairs)} held-out bank pairs: {name} ({_told(options)}) changes their mean '
         f'reciprocal rank by {100 * mean:+.1f} points (standard error {100 * error:.1f})'
     )
     if mean > RAW * error:
-        return Choice(name, options, f'{name}: {said}')
+        return Choice(name, options, f'{name}: {effect}')
     raw_mrr = (1 / ranks(scores, group[:, None] == torch.arange(len(items)))).mean()
     heart = '; if the model was trained on these pairs, give the texts alone'
-    return Choice(None, {}, f'raw: {said}, no gain' + heart * bool(raw_mrr > BY_HEART))
+    return Choice(None, {}, f'raw: {effect}, no gain' + heart * bool(raw_mrr > BY_HEART))
 
 
 def _told(options: dict[str, Any]) -> str:
@@ -149,13 +150,13 @@ def _told(options: dict[str, Any]) -> str:
 
 
 def _gains(
-    scores: Tensor, group: Tensor, asked: Tensor, half: Tensor, tried: list[tuple[str, dict]]
+    scores: Tensor, group: Tensor, queries: Tensor, half: Tensor, tried: list[tuple[str, dict]]
 ) -> Tensor:
     """Return each candidate's gain in 1 / rank for the queries of a half, float64 [S, q]."""
-    mine, bank = scores[asked][:, half], scores[~asked][:, half]
+    mine, bank = scores[queries][:, half], scores[~queries][:, half]
     place = torch.cumsum(half, 0) - 1
     match = torch.zeros_like(mine, dtype=torch.bool)
-    match[torch.arange(len(mine)), place[group[asked]]] = True
+    match[torch.arange(len(mine)), place[group[queries]]] = True
     before = 1 / ranks(mine, match)
     changed = (mine + fit_biases(name, bank, **options).items for name, options in tried)
     return torch.stack([1 / ranks(debiased, match) - before for debiased in changed])
@@ -164,5 +165,5 @@ def _gains(
 def _standard_error(gains: Tensor, group: Tensor) -> float:
     """Return the mean gain's standard error, clustered by video (its texts are dependent)."""
     videos = int(group.max()) + 1
-    sums = torch.zeros(videos, dtype=torch.float64).index_add_(0, group, gains - gains.mean())
+    sums = bin_sums(gains - gains.mean(), group, videos)
     return (sums.square().sum().sqrt() * (videos / (videos - 1)) ** 0.5 / len(gains)).item()

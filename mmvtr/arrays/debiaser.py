@@ -141,9 +141,8 @@ class Debiaser:
                 lambda state: waiting._replace(generations=state.generations.refitted(0))
             )
         gallery, named = read_items(videos, ids, self.geometry)
-        given = State(gallery, named)
         return self._change(
-            lambda state: self._fitted(given._replace(generations=state.generations), bank)
+            lambda state: self._fitted(State(gallery, named, generations=state.generations), bank)
         )
 
     @torch.no_grad()
@@ -169,8 +168,8 @@ class Debiaser:
         if self.transform == 'auto':
             chosen = choose_by_scores(tiles.shape[0], pairs, seed=self.seed)
         fitted, why = fitting.fit_scores(chosen, tiles, extra_inputs)
-        found = State(fitted=fitted, why=why)
-        return self._change(lambda state: found._replace(generations=state.generations.refitted(0)))
+        fresh = State(fitted=fitted, why=why)
+        return self._change(lambda state: fresh._replace(generations=state.generations.refitted(0)))
 
     @arrays_too
     @torch.no_grad()
@@ -197,14 +196,14 @@ class Debiaser:
         if state.fitted is None:
             return torch.zeros(len(further))
         check_additive(state.fitted, self.geometry)
-        check_width(further, state.bank.texts.shape[1], 'videos')
+        check_width(further, state.bank.width, 'videos')
         return fitting.further(state.fitted, state.bank, further)
 
     def without_gallery(self, device: Union[str, torch.device] = 'cpu') -> Debiaser:
         """Return a copy on a device without the gallery, which holds only the part of the bank that
         biases of further items are computed from."""
-        made = copy.copy(self)
-        bank, fitted = made._state.bank, made._state.fitted
+        copied = copy.copy(self)
+        bank, fitted = copied._state.bank, copied._state.fitted
         if bank is not None:
             bank = dataclasses.replace(bank.to(device), pairs=None)
             if fitted is None or not TRANSFORMS[fitted.transform].reads_items:
@@ -212,20 +211,20 @@ class Debiaser:
         if fitted is not None:
             rows = None if fitted.rows is None else fitted.rows.to(device)
             fitted = fitted._replace(items=torch.zeros(0), rows=rows)
-        made._state = State(
-            bank=bank, fitted=fitted, calibration=made.calibration_, why=made._state.why
+        copied._state = State(
+            bank=bank, fitted=fitted, calibration=copied.calibration_, why=copied._state.why
         )
-        return made
+        return copied
 
     def of_no_items(self, bank: Bank, fitted: ItemBiases, why: str) -> Debiaser:
         """Return a Debiaser of these settings and no items, with a transform fitted elsewhere: for
         queries, biases of further items, and :meth:`save`."""
-        made, nothing = copy.copy(self), torch.zeros(0)
-        absent = Absent(nothing.new_zeros(0, 2), bank.texts.shape[1])
+        empty, nothing = copy.copy(self), torch.zeros(0)
+        absent = Absent(nothing.new_zeros(0, 2), bank.width)
         after = self._state.generations.refitted(0)
         fitted = fitted._replace(items=nothing)
-        made._state = State(bank=bank, fitted=fitted, why=why, generations=after, absent=absent)
-        return made
+        empty._state = State(bank=bank, fitted=fitted, why=why, generations=after, absent=absent)
+        return empty
 
     @torch.no_grad()
     def refit(self, bank: Any) -> Debiaser:
@@ -332,9 +331,9 @@ class Debiaser:
             TypeError, ValueError: no sequence of ids; not one generation for each.
         """
         state = self._state.with_items()
-        made = state.generations.rows
-        own = range(len(made)) if state.ids is None else state.ids.tolist()
-        return behind(own, made, in_order(ids, 'ids'), in_order(generations, 'generations'))
+        numbers = state.generations.rows
+        own_ids = range(len(numbers)) if state.ids is None else state.ids.tolist()
+        return behind(own_ids, numbers, in_order(ids, 'ids'), in_order(generations, 'generations'))
 
     @property
     def ids_(self) -> Optional[np.ndarray]:
@@ -352,8 +351,8 @@ class Debiaser:
     @property
     def stale_(self) -> Stale:
         state = self._state
-        made = state.generations
-        return Stale.of(state.biases, made.rows > made.fit, made.fitted)
+        generations = state.generations
+        return Stale.of(state.biases, generations.rows > generations.fit, generations.fitted)
 
     @property
     def calibration_(self) -> Optional[TopKProbabilities]:
@@ -409,15 +408,15 @@ class Debiaser:
         state = self._state.there()
         queries = self._read(texts, state)
         tiles = (score_tiles(part, state.gallery) for part in queries.split(QUERIES))
-        whole = (torch.cat([tile for _, tile in one.parts()], dim=1) for one in tiles)
-        return like(texts)(torch.cat([_transformed(state.fitted, one) for one in whole]))
+        whole = (torch.cat([tile for _, tile in x.parts()], dim=1) for x in tiles)
+        return like(texts)(torch.cat([_transformed(state.fitted, x) for x in whole]))
 
     def asked_before(self, texts: Array) -> str:
         """Return a note if most of the texts, float [Q, D], are in the bank, else ``''``."""
         state, queries = self._state, read_vectors(texts, 'texts', self.geometry)
         if state.bank is None:
             return ''
-        check_width(queries, state.bank.texts.shape[1], 'texts')
+        check_width(queries, state.bank.width, 'texts')
         return asked_before(state.bank.texts, queries.unit(), 'texts that ask')
 
     @torch.no_grad()
@@ -487,10 +486,10 @@ class Debiaser:
     def save(self, folder: Any) -> None:
         """Write the fitted transform without the gallery, or the bank if there is no gallery yet
         (:mod:`mmvtr.arrays.saved`)."""
-        one = copy.copy(self)  # of one state
-        if one.why_ != WAITING:
-            one._state.with_items()
-        saved.save(one, folder)
+        fixed = copy.copy(self)  # of one state
+        if fixed.why_ != WAITING:
+            fixed._state.with_items()
+        saved.save(fixed, folder)
 
     @classmethod
     def load(cls, folder: Any, videos: Optional[Array] = None, *, ids: Any = None) -> Debiaser:
@@ -514,11 +513,11 @@ class Debiaser:
 
     # -- shared by the methods above --------------------------------------------------------
 
-    def _change(self, made: Callable[[State], State]) -> Debiaser:
+    def _change(self, make: Callable[[State], State]) -> Debiaser:
         """Replace the state by what is made of it: again, if another thread was faster."""
         while True:
             before = self._state
-            after = made(before)
+            after = make(before)
             with _REPLACING:
                 if self._state is before:
                     self._state = after
@@ -531,20 +530,19 @@ class Debiaser:
         fitted, why = fitting.fit_bank(chosen, bank, gallery)
         if state.calibration is not None:
             why += '; the calibration of the former biases is gone'
-        after = state.generations.refitted(len(gallery))
-        found = dict(bank=bank, fitted=fitted, why=why, calibration=None, generations=after)
-        return state._replace(**found)
+        new = state.generations.refitted(len(gallery))
+        return state._replace(bank=bank, fitted=fitted, why=why, calibration=None, generations=new)
 
     def _figures_of_bank(self, state: State) -> Tensor:
         """Return what the bank's texts find in the gallery (Asked.figures)."""
         gallery, calibration = state.gallery, state.calibration
-        read, calibrated, known = self._of_bank
+        read, calibrated, figures = self._of_bank
         if read is not gallery or calibrated is not calibration:
             asked = calibration.asked
             top = score_tiles(state.bank.texts[asked.rows], gallery, 'bank').best(DEPTH)[0]
-            known = asked.figures(top, len(gallery))
-            self._of_bank = gallery, calibration, known
-        return known
+            figures = asked.figures(top, len(gallery))
+            self._of_bank = gallery, calibration, figures
+        return figures
 
     def _read(self, texts: Array, state: State) -> Tensor:
         queries = read_vectors(texts, 'texts', self.geometry)

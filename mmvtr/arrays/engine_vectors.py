@@ -32,27 +32,27 @@ def as_vectors(
     if state.gallery is None:
         if videos is None:
             raise ValueError(f'{ABSENT}: give the vectors of these rows (videos=)')
-        found = read_vectors(videos, 'videos', geometry)
-        check_width(found, state.width, 'videos')
-        check_gallery(found, state.absent.traces[chosen], 'these rows')
+        vectors = read_vectors(videos, 'videos', geometry)
+        check_width(vectors, state.width, 'videos')
+        check_gallery(vectors, state.absent.traces[chosen], 'these rows')
     elif videos is not None:
         raise ValueError('the gallery is here, so its vectors are not given again (videos=)')
     else:
-        found = state.gallery
+        vectors = state.gallery
     as_they_are = rows is None or state.gallery is None
     if geometry in SIDES:
         if out is not None:
             raise ValueError('items of several vectors have different shapes: leave out= away')
-        some = found.unit(slice(None) if as_they_are else chosen)
+        some = vectors.unit(slice(None) if as_they_are else chosen)
         return [x.astype(dtype) for x in engine_items(some, biases)]
-    shape = (len(chosen), found.width + 1)
+    shape = (len(chosen), vectors.width + 1)
     if out is None:
         out = np.empty(shape, dtype=dtype)
     elif out.shape != shape:
-        raise ValueError(f'out {list(out.shape)} must be {list(shape)}')
+        raise ValueError(f'out must have the shape {list(shape)}, not {list(out.shape)}')
     for start in range(0, len(chosen), 2**14):
         part = slice(start, min(start + 2**14, len(chosen)))
-        out[part, :-1] = found.unit(part if as_they_are else chosen[part]).cpu().numpy()
+        out[part, :-1] = vectors.unit(part if as_they_are else chosen[part]).cpu().numpy()
     out[:, -1] = biases.numpy()
     return out
 

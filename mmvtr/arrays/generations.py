@@ -105,13 +105,13 @@ class Generations(NamedTuple):
 
 
 def behind(
-    own: Sequence[Any], made: Tensor, ids: Sequence[Any], generations: Sequence[int]
+    gallery_ids: Sequence[Any], rows: Tensor, ids: Sequence[Any], generations: Sequence[int]
 ) -> Behind:
     """Return where an index differs from the gallery.
 
     Args:
-        own: the gallery's ids, [N].
-        made: int64 [N], the generations of its rows.
+        gallery_ids: the gallery's ids, [N].
+        rows: int64 [N], the generations of its rows.
         ids: ids in the index, [n].
         generations: the generations that were written beside them, [n].
 
@@ -121,10 +121,10 @@ def behind(
     generations = np.asarray(generations).reshape(-1)
     if len(ids) != len(generations):
         raise ValueError(f'{len(ids)} ids and {len(generations)} generations: one each is expected')
-    known = dict(zip(own, made.tolist()))
-    held = dict(zip(ids, generations.tolist()))
+    now = dict(zip(gallery_ids, rows.tolist()))
+    written = dict(zip(ids, generations.tolist()))
     return Behind(
-        changed=[x for x, number in held.items() if known.get(x, number) != number],
-        removed=[x for x in held if x not in known],
-        missing=[x for x in known if x not in held],
+        changed=[x for x, number in written.items() if now.get(x, number) != number],
+        removed=[x for x in written if x not in now],
+        missing=[x for x in now if x not in written],
     )

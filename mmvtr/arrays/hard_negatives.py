@@ -85,11 +85,11 @@ def mine_negatives(
 
     rows = max(1, TILE // max(len(g), 1))
     with torch.autocast(q.device.type, enabled=False):
-        found = [
+        parts = [
             _mine(q[part] @ g.T, guide_scores(part), own[part], groups, k, skip, margin, relative)
             for part in (slice(start, start + rows) for start in range(0, len(q), rows))
         ]
-    return torch.cat(found) if found else own.new_empty(0, k)
+    return torch.cat(parts) if parts else own.new_empty(0, k)
 
 
 def _mine(
@@ -145,17 +145,17 @@ def _unit(vectors: Any, name: str) -> Tensor:
 
 def _positions(positives: Any, queries: int, items: int) -> Tensor:
     """Return the positives as int64 [Q, M]."""
-    own = torch.as_tensor(positives)
-    if own.dtype == torch.bool:
-        if own.shape != (queries, items):
+    table = torch.as_tensor(positives)
+    if table.dtype == torch.bool:
+        if table.shape != (queries, items):
             raise ValueError(f'a mask of positives must be [{queries}, {items}]')
-        rows, columns = own.nonzero(as_tuple=True)
-        places = columns.new_full((queries, int(own.sum(1).max()) if own.numel() else 0), -1)
+        rows, columns = table.nonzero(as_tuple=True)
+        places = columns.new_full((queries, int(table.sum(1).max()) if table.numel() else 0), -1)
         places[rows, places_in_groups(rows)] = columns
         return places
-    own = own[:, None] if own.ndim == 1 else own
-    if own.ndim != 2 or len(own) != queries or own.is_floating_point():
+    table = table[:, None] if table.ndim == 1 else table
+    if table.ndim != 2 or len(table) != queries or table.is_floating_point():
         raise ValueError(f'positives must be whole numbers [Q] or [Q, M], Q = {queries}')
-    if own.numel() and not (-1 <= int(own.min()) and int(own.max()) < items):
+    if table.numel() and not (-1 <= int(table.min()) and int(table.max()) < items):
         raise ValueError(f'positives must be 0 to {items - 1}, or -1 for none')
-    return own.long()
+    return table.long()

@@ -97,9 +97,9 @@ def hub_report(
     Example:
         ::
 
-            >>> random = torch.Generator().manual_seed(0)
-            >>> videos = torch.randn(200, 32, generator=random)
-            >>> texts = videos + torch.randn(200, 32, generator=random) + 1
+            >>> generator = torch.Generator().manual_seed(0)
+            >>> videos = torch.randn(200, 32, generator=generator)
+            >>> texts = videos + torch.randn(200, 32, generator=generator) + 1
             >>> videos[7] = texts.mean(0)
             >>> mmvtr.hub_report(texts, videos).suspects[0].id
             7
@@ -141,8 +141,8 @@ def drawn(queries: Vectors, seed: int) -> Vectors:
     """Return all queries, or 512 random ones if there are more."""
     if len(queries) <= MOST:
         return queries
-    random = torch.Generator().manual_seed(seed)
-    rows = torch.randperm(len(queries), generator=random)[:MOST].sort().values
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randperm(len(queries), generator=generator)[:MOST].sort().values
     return Vectors.of(queries.unit(rows))
 
 
@@ -191,8 +191,8 @@ def query_clusters(queries: Tensor, seed: int = 0, clusters: int = CLUSTERS) -> 
             >>> query_clusters(torch.eye(2).repeat(3, 1), clusters=2).unique().tolist()
             [0, 1]
     """
-    random = torch.Generator().manual_seed(seed)
-    centres = queries[torch.randperm(len(queries), generator=random)[:clusters]]
+    generator = torch.Generator().manual_seed(seed)
+    centres = queries[torch.randperm(len(queries), generator=generator)[:clusters]]
     for _ in range(ROUNDS):
         nearest = (queries @ centres.t()).argmax(1)
         sums = torch.zeros_like(centres).index_add_(0, nearest, queries)

@@ -17,7 +17,7 @@ from mmvtr.arrays.tokens import SIDES, late_pairs, late_products, read_mask
 from mmvtr.arrays.vectors import Part, Vectors, float32, writable
 from mmvtr.functional.similarities.distinct import row_groups
 from mmvtr.functional.similarities.tiles import ENTRIES, GPU_ENTRIES, Tiles, tile_width
-from mmvtr.functional.values import CONVERSIONS, refuse_unreadable
+from mmvtr.functional.values import CONVERSIONS, product, refuse_unreadable
 
 #: Scores: cosines of vectors of any length, or inner products of vectors as given; for
 #: :class:`.Tokens` sums of best cosines over the query's tokens, the item's tokens, or both.
@@ -63,6 +63,11 @@ class Bank:
         """Return the bank on a device."""
         items = None if self.items is None else self.items.to(device)
         return dataclasses.replace(self, texts=self.texts.to(device), items=items)
+
+    @property
+    def width(self) -> int:
+        """Of the vectors that the texts were made from, D."""
+        return self.texts.shape[-1] - (self.geometry in SIDES)
 
     @property
     def weights(self) -> Optional[Tensor]:
@@ -124,20 +129,20 @@ def read_vectors(array: Any, name: str, geometry: Geometry = 'cosine') -> Vector
     lengths = torch.ones(*array.shape[:-1])
     for start in range(0, len(array), step):
         part = slice(start, start + step)
-        found = float32(array, part).double().norm(dim=-1).cpu()
+        norms = float32(array, part).double().norm(dim=-1).cpu()
         if weights is not None:
-            found = found.masked_fill(~mask[part], torch.inf)
-        padding = ~mask[part] if weights is not None else torch.zeros_like(found, dtype=torch.bool)
+            norms = norms.masked_fill(~mask[part], torch.inf)
+        padding = ~mask[part] if weights is not None else torch.zeros_like(norms, dtype=torch.bool)
         low, high = LENGTHS_READ[geometry == 'inner_product']
-        right = (found >= low) & (found <= high) | padding
-        wrong = ~(right | (found == 0)) if geometry == 'inner_product' else ~right
+        right = (norms >= low) & (norms <= high) | padding
+        wrong = ~(right | (norms == 0)) if geometry == 'inner_product' else ~right
         if wrong.any():
             row, *token = wrong.nonzero()[0].tolist()
             where = f'row {start + row}' + ''.join(f', token {x}' for x in token)
-            said = why_unread(array[start + row][tuple(token)], geometry)
-            raise ValueError(f'{name}: {where} {said}')
+            reason = why_unread(array[start + row][tuple(token)], geometry)
+            raise ValueError(f'{name}: {where} {reason}')
         if geometry != 'inner_product':
-            lengths[part] = found.float()
+            lengths[part] = norms.float()
     return Vectors((Part(array, lengths, weights),), geometry)
 
 
@@ -159,10 +164,10 @@ def read_items(videos: Any, ids: Any, geometry: Geometry) -> tuple[Vectors, Opti
         ids = named if ids is None else ids
     if not isinstance(arrays, tuple):
         arrays = (arrays,)
-    gallery, *more = (read_vectors(one, 'videos', geometry) for one in arrays)
-    for one in more:
-        check_width(one, gallery.width, 'further videos')
-        gallery = gallery + one
+    gallery, *more = (read_vectors(x, 'videos', geometry) for x in arrays)
+    for x in more:
+        check_width(x, gallery.width, 'further videos')
+        gallery = gallery + x
     return gallery, read_ids(ids, len(gallery))
 
 
@@ -205,9 +210,8 @@ def read_bank(bank: Any, width: Optional[int], geometry: Geometry = 'cosine') ->
             differ, another width.
     """
     if isinstance(bank, Bank):
-        held = bank.texts.shape[-1] - (bank.geometry in SIDES)
-        if width not in (None, held):
-            raise ValueError(f'bank texts have width {held}, the videos {width}')
+        if width not in (None, bank.width):
+            raise ValueError(f'bank texts have width {bank.width}, the videos {width}')
         return bank
     if is_source(bank):
         bank = _whole(bank)
@@ -253,11 +257,11 @@ def unpaired_bank(texts: Any, items: Any, width: int, geometry: Geometry = 'cosi
 
 def _different(array: Any, name: str, width: int, geometry: Geometry) -> tuple[Tensor, Tensor]:
     """Return the different rows, float32 [k, D], by first occurrence; each row's place there."""
-    given = read_vectors(array, name, geometry)
-    check_width(given, width, name)
-    rows = given.unit()
+    vectors = read_vectors(array, name, geometry)
+    check_width(vectors, width, name)
+    rows = vectors.unit()
     group = row_groups(rows.cpu())
-    return rows[_first(group).to(rows.device)], group
+    return rows[firsts(group).to(rows.device)], group
 
 
 def check_width(vectors: Vectors, width: int, name: str) -> None:
@@ -280,15 +284,15 @@ def read_ids(ids: Any, items: int) -> Optional[np.ndarray]:
     if ids is None:
         return None
     ids = in_order(ids, 'ids')
-    if not all(isinstance(one, Hashable) for one in ids):
+    if not all(isinstance(x, Hashable) for x in ids):
         raise TypeError('ids must be texts, numbers or other hashable values')
     if len(ids) != items:
         raise ValueError(f'{len(ids)} ids for {items} videos, expected one per video')
     if len(set(ids)) < items:
         seen: set[Any] = set()
-        twice = next(one for one in ids if one in seen or seen.add(one))
+        twice = next(x for x in ids if x in seen or seen.add(x))
         raise ValueError(f'the id {str(twice)[:80]!r} occurs twice')
-    if all(isinstance(one, (int, np.integer)) for one in ids):
+    if all(isinstance(x, (int, np.integer)) for x in ids):
         whole = np.array(ids)
         if whole.dtype.kind in 'iu':  # numpy makes floats of 2**63 beside -1
             return whole
@@ -311,10 +315,10 @@ def as_rows(rows: Any) -> Any:
     """
     if rows is None or isinstance(rows, slice):
         return slice(None) if rows is None else rows
-    found = rows if isinstance(rows, Tensor) else torch.from_numpy(np.array(rows))
-    if found.dim() != 1 or found.is_floating_point():
-        raise TypeError(f'rows must be a slice, row numbers or bool, not {found.dtype}')
-    return found.cpu()
+    index = rows if isinstance(rows, Tensor) else torch.from_numpy(np.array(rows))
+    if index.dim() != 1 or index.is_floating_point():
+        raise TypeError(f'rows must be a slice, row numbers or bool, not {index.dtype}')
+    return index.cpu()
 
 
 def in_order(values: Any, name: str) -> list[Any]:
@@ -383,8 +387,7 @@ def bank_tiles(queries: Tensor, gallery: Vectors, name: str = 'bank') -> Tiles:
     aligned = pad(queries, (0, 0, 0, -len(queries) % LINE))
 
     def columns(part: slice) -> Tensor:
-        with torch.autocast(queries.device.type, enabled=False):
-            scores = gallery.unit(part).to(queries.device) @ aligned.t()
+        scores = product(gallery.unit(part).to(queries.device), aligned.t())
         return scores[:, : len(queries)].t()
 
     return tiles._replace(columns=columns, width=width)
@@ -395,8 +398,7 @@ def products(queries: Tensor, items: Tensor, geometry: Geometry = 'cosine') -> T
     autocast."""
     if queries.dim() == 3:
         return late_products(queries, items, geometry)
-    with torch.autocast(queries.device.type, enabled=False):
-        return queries @ items.to(queries.device).t()
+    return product(queries, items.to(queries.device).t())
 
 
 def own_products(queries: Tensor, items: Tensor, geometry: Geometry = 'cosine') -> Tensor:
@@ -412,13 +414,20 @@ def _entries(queries: Tensor) -> int:
 
 def _whole(source: Any) -> np.ndarray:
     """Return the vectors of a source in one array."""
-    found = read_rows(source).vectors
-    return np.concatenate(found) if isinstance(found, tuple) else found
+    vectors = read_rows(source).vectors
+    return np.concatenate(vectors) if isinstance(vectors, tuple) else vectors
 
 
-def _first(group: Tensor) -> Tensor:
-    """Return the positions of the first row of each group, in order."""
-    return torch.from_numpy(np.unique(group.numpy(), return_index=True)[1])
+def firsts(group: Tensor) -> Tensor:
+    """Return the positions of the first entry of each value, int64 [G], increasing.
+
+    Example:
+        ::
+
+            >>> firsts(torch.tensor([7, 7, 2, 7]))
+            tensor([0, 2])
+    """
+    return torch.from_numpy(np.sort(np.unique(group.numpy(), return_index=True)[1]))
 
 
 def _refuse_other_types(array: Any, name: str) -> None:

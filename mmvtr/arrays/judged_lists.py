@@ -6,10 +6,10 @@ from typing import NamedTuple, Optional
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from mmvtr.arrays.inputs import Bank, Vectors, own_products, score_tiles
 from mmvtr.arrays.topk_probabilities import LENGTHS
+from mmvtr.arrays.vectors import padded
 from mmvtr.functional.similarities.distinct import places_in_groups, row_groups
 from mmvtr.functional.similarities.tiles import side_by_side, top_of_rows
 from mmvtr.functional.transforms.item_biases import ItemBiases, fit_biases
@@ -36,37 +36,37 @@ class JudgedLists(NamedTuple):
         bank: Bank,
         gallery: Vectors,
         fitted: Optional[ItemBiases],
-        asked: Tensor,
-        held: Tensor,
+        held_out: Tensor,
+        rest: Tensor,
         generator: torch.Generator,
     ) -> JudgedLists:
-        """Return lists [q, N + m] of the pairs ``asked`` [q, 2]: the gallery and, last, the items
-        of the pair's text, with biases of the pairs ``held`` [p, 2]."""
-        texts, items = bank.texts[asked[:, 0]], bank.items[asked[:, 1]]
+        """Return lists [q, N + m] of the pairs ``held_out`` [q, 2]: the gallery and, last, items of
+        the pair's text, with biases of the pairs ``rest`` [p, 2]."""
+        texts, items = bank.texts[held_out[:, 0]], bank.items[held_out[:, 1]]
         raw = torch.cat([tile for _, tile in score_tiles(texts, gallery).parts()], dim=1)
-        own = own_products(texts, items, bank.geometry)
-        rows, places = _copies(raw, own, items, gallery)
-        text, mates = _mates(asked[:, 0], int(bank.pairs[:, 0].bincount().max()))
-        known = mates >= 0
-        number = torch.arange(len(asked))
-        mates = torch.where(known, mates, number[:, None])
-        copy = torch.full((len(asked),), -1)
+        own_scores = own_products(texts, items, bank.geometry)
+        rows, places = _copies(raw, own_scores, items, gallery)
+        text, mates = _mates(held_out[:, 0], int(bank.pairs[:, 0].bincount().max()))
+        there = mates >= 0
+        number = torch.arange(len(held_out))
+        mates = torch.where(there, mates, number[:, None])
+        copy = torch.full((len(held_out),), -1)
         copy[rows] = places
         share = len(gallery) / len(bank.items)
         drawn = torch.rand(mates.shape, generator=generator) < share
-        known &= (mates == number[:, None]) | (copy[mates] >= 0) | drawn
+        there &= (mates == number[:, None]) | (copy[mates] >= 0) | drawn
         every = torch.cat(
-            [raw, torch.where(known.to(raw.device), own[mates], raw.amin(1, True))], 1
+            [raw, torch.where(there.to(raw.device), own_scores[mates], raw.amin(1, True))], 1
         )
         if fitted is not None:
-            own_items = asked[mates, 1]
-            part = _of_part(fitted, bank, gallery, held, own_items, copy[mates])
+            own_items = held_out[mates, 1]
+            part = _of_part(fitted, bank, gallery, rest, own_items, copy[mates])
             every = part.transform_scores(every)
         right = torch.zeros_like(every, dtype=torch.bool)
-        right[:, len(gallery) :] = known.to(right.device)
-        copied = torch.zeros(len(asked), len(gallery), dtype=torch.bool)
+        right[:, len(gallery) :] = there.to(right.device)
+        copied = torch.zeros(len(held_out), len(gallery), dtype=torch.bool)
         copied[text[rows], places] = True
-        out = torch.cat([copied[text], ~known], dim=1).to(every.device)
+        out = torch.cat([copied[text], ~there], dim=1).to(every.device)
         return cls(every.masked_fill_(out, -torch.inf), right)
 
     def cut(self, depth: int) -> JudgedLists:
@@ -85,8 +85,8 @@ class JudgedLists(NamedTuple):
         higher = ((above > equal) & ~self.right).sum(1)
         alike = ((above.abs() <= equal) & ~self.right).sum(1)
         drawn = torch.rand(len(alike), generator=generator).to(alike.device)
-        found = 1 + higher + (drawn * (alike + 1)).long()
-        return found.masked_fill(~self.right.any(1), torch.iinfo(torch.int64).max)
+        places = 1 + higher + (drawn * (alike + 1)).long()
+        return places.masked_fill(~self.right.any(1), torch.iinfo(torch.int64).max)
 
     def losses(self, temperature: float) -> Tensor:
         """Return -log of the right items' share, float32 [q], of lists with a right item."""
@@ -124,29 +124,27 @@ def _copies(raw: Tensor, own: Tensor, items: Tensor, gallery: Vectors) -> tuple[
     some = places.unique()
     if not len(some):
         return rows, places
-    held = gallery.unit(some).to(items.device)
-    longest = max(held.shape[1], items.shape[1])  # tokens
-    both = [x if x.dim() == 2 else pad(x, (0, 0, 0, longest - x.shape[1])) for x in (items, held)]
-    groups = row_groups(torch.cat(both).cpu())
+    copies = gallery.unit(some).to(items.device)
+    groups = row_groups(torch.cat(padded([items, copies])).cpu())
     same = groups[rows] == groups[len(items) + torch.searchsorted(some, places)]
     return rows[same], places[same]
 
 
 def _of_part(
-    fitted: ItemBiases, bank: Bank, gallery: Vectors, held: Tensor, own: Tensor, copy: Tensor
+    fitted: ItemBiases, bank: Bank, gallery: Vectors, rest: Tensor, own_items: Tensor, copy: Tensor
 ) -> ItemBiases:
-    """Return the transform fitted to the held pairs, for lists [q, N + m] with own items last.
+    """Return the transform fitted to the pairs ``rest``, for lists [q, N + m] with own items last.
 
     The own items are fitted together with the gallery: an item added afterwards gets a smaller
     bias, as Sinkhorn's row sums do not count it.
 
     Args:
-        own: int64 [q, m], the own items of each list.
+        own_items: int64 [q, m], the own items of each list.
         copy: int64 [q, m], their places in the gallery; -1 = not there.
     """
-    asked = held[:, 0].unique()
-    texts, seen = bank.texts[asked], bank.items[held[:, 1].unique()]
-    items, place = own.unique(return_inverse=True)
+    rows = rest[:, 0].unique()
+    texts, seen = bank.texts[rows], bank.items[rest[:, 1].unique()]
+    items, place = own_items.unique(return_inverse=True)
     further = Vectors.of(bank.items[items], bank.geometry)
     reads, extra = TRANSFORMS[fitted.transform].reads, {}
     if 'bank_gallery' in reads:
@@ -159,17 +157,17 @@ def _of_part(
     if 'neighbours' in options and fitted.active is None:  # else a number of items
         options['neighbours'] = min(options['neighbours'], len(texts))
     if options.get('bank_marginals') is not None:
-        weights = options['bank_marginals'][asked]
+        weights = options['bank_marginals'][rows]
         options['bank_marginals'] = weights / weights.sum()
     both = side_by_side(score_tiles(texts, gallery), score_tiles(texts, further), 'bank')
     part = fit_biases(fitted.transform, both, extra_inputs=extra, **options)
     biases, active = part.items, part.active
     biases = part.fitted_transform.of_a_part(biases, len(texts) / len(bank.texts))
     mine = biases[len(gallery) + place]
-    wide = torch.cat([biases[: len(gallery)].expand(len(own), -1), mine], dim=1)
+    wide = torch.cat([biases[: len(gallery)].expand(len(own_items), -1), mine], dim=1)
     if active is not None:
         # A text of an item that the gallery holds finds it: as in the whole fit.
         mine = active[len(gallery) + place]
         mine = torch.where((copy < 0).to(mine.device), mine, fitted.active.to(mine.device)[copy])
-        active = torch.cat([active[: len(gallery)].expand(len(own), -1), mine], dim=1)
+        active = torch.cat([active[: len(gallery)].expand(len(own_items), -1), mine], dim=1)
     return part._replace(items=wide, active=active)

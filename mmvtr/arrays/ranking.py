@@ -112,8 +112,8 @@ class _Best:
         if self.order.dim() == 2:  # not the first
             before = self.order, self.places, self.scores
             both = [torch.cat(pair, dim=1) for pair in zip(before, new)]
-            kept = both[0].sort(dim=1, descending=True, stable=True).indices[:, : self._k]
-            new = tuple(x.gather(1, kept) for x in both)
+            best = both[0].sort(dim=1, descending=True, stable=True).indices[:, : self._k]
+            new = tuple(x.gather(1, best) for x in both)
             if self._temperature is not None:
                 sums = torch.logaddexp(self.log_sums, sums)
         (self.order, self.places, self.scores), self.log_sums = new, sums

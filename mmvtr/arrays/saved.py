@@ -19,7 +19,6 @@ from mmvtr.arrays.generations import Generations
 from mmvtr.arrays.inputs import GEOMETRIES, Bank, Vectors, read_ids, read_items
 from mmvtr.arrays.shift import Asked
 from mmvtr.arrays.state import Absent, State
-from mmvtr.arrays.tokens import SIDES
 from mmvtr.arrays.topk_probabilities import LENGTHS, TopKProbabilities
 from mmvtr.errors import UserError
 from mmvtr.functional.transforms.item_biases import ItemBiases
@@ -101,29 +100,28 @@ def load(kind: type, folder: Union[str, Path], videos: Any = None, ids: Any = No
 
 def _attached(state: State, gallery: Vectors, named: Optional[np.ndarray], folder: Path) -> State:
     """Return a state read from a folder with its gallery, in the order of the gallery."""
-    known = state.absent.traces
+    saved_traces = state.absent.traces
     if state.ids is None or named is None:
-        check_gallery(gallery, known, folder)
+        check_gallery(gallery, saved_traces, folder)
         named = state.ids if named is None else named
         return state._replace(gallery=gallery, ids=named, absent=None)
     there = {*state.ids.tolist()}
     new = [x for x in named.tolist() if x not in there]
     lost = [*there.difference(named.tolist())]
-    for some, said in ((new, 'are not among those saved'), (lost, 'are missing')):
+    for some, problem in ((new, 'are not among those saved'), (lost, 'are missing')):
         if some:
             raise ValueError(
-                f'{folder} was fitted to {len(there)} videos: {len(some)} ids {said}, such as '
+                f'{folder} was fitted to {len(there)} videos: {len(some)} ids {problem}, such as '
                 f'{str(some[0])[:80]!r}: load(folder) alone, then add() or remove() them'
             )
     rows = state.rows_of(named)
-    check_gallery(gallery, known[rows], folder)
+    check_gallery(gallery, saved_traces[rows], folder)
     fitted = state.fitted
     if fitted is not None:
         active = None if fitted.active is None else fitted.active[rows]
         fitted = fitted._replace(items=fitted.items[rows], active=active)
-    made = state.generations._replace(rows=state.generations.rows[rows])
-    found = dict(gallery=gallery, ids=named, fitted=fitted, generations=made, absent=None)
-    return state._replace(**found)
+    after = state.generations._replace(rows=state.generations.rows[rows])
+    return state._replace(gallery=gallery, ids=named, fitted=fitted, generations=after, absent=None)
 
 
 def content_of(debiaser: Any) -> dict[str, Tensor]:
@@ -151,7 +149,7 @@ def content_of(debiaser: Any) -> dict[str, Tensor]:
     return {name: x for name, x in tensors.items() if x is not None}
 
 
-def text_of(debiaser: Any, held: dict[str, Tensor]) -> str:
+def text_of(debiaser: Any, tensors: dict[str, Tensor]) -> str:
     """Return a Debiaser's fields other than tensors, as json.
 
     Raises:
@@ -174,7 +172,7 @@ def text_of(debiaser: Any, held: dict[str, Tensor]) -> str:
         ids=None if ids is None else _plain_ids(ids),
         given=None if bank is None else bank.given,
         temperature=None if calibration is None else calibration.temperature,
-        content={name: list(x.shape) for name, x in held.items()},
+        content={name: list(x.shape) for name, x in tensors.items()},
         width=state.width,
         generations=[*state.generations[1:]],
     )
@@ -190,69 +188,69 @@ def _plain_ids(ids: np.ndarray) -> list[Any]:
     return plain
 
 
-def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: Path) -> Any:
+def restored(kind: type, facts: dict[str, Any], tensors: dict[str, Tensor], where: Path) -> Any:
     """Return a Debiaser without its gallery.
 
     Args:
         kind: the class Debiaser.
         facts: from :func:`facts_of`.
-        held: its tensors by name.
+        tensors: its tensors by name.
         where: the path that errors name.
 
     Raises:
         RuntimeError: facts and tensors of different Debiasers.
     """
-    if {name: list(x.shape) for name, x in held.items()} != facts['content']:
+    if {name: list(x.shape) for name, x in tensors.items()} != facts['content']:
         raise UserError(f'{where}: its description and its tensors do not belong to one Debiaser')
-    asked = {name.removeprefix(ASKED): x for name, x in held.items() if name.startswith(ASKED)}
+    asked = {name.removeprefix(ASKED): x for name, x in tensors.items() if name.startswith(ASKED)}
     asked = renamed({**facts['options'], **asked})
     how = dict(geometry=facts['geometry'], seed=facts['seed'])
-    made = kind(facts['transform'], **how, **asked)
+    debiaser = kind(facts['transform'], **how, **asked)
     bank = fitted = calibration = None
-    if 'texts' in held:
-        own = (held.get('bank_items'), held.get('pairs'))
-        bank = Bank(held['texts'], facts['given'], *own, facts['geometry'], held.get('counts'))
+    if 'texts' in tensors:
+        items, pairs, counts = (tensors.get(name) for name in ('bank_items', 'pairs', 'counts'))
+        bank = Bank(tensors['texts'], facts['given'], items, pairs, facts['geometry'], counts)
     if facts['fitted'] is not None:
         options = renamed(facts['fitted']['options'])
-        if 'bank_marginals' in held:
-            options['bank_marginals'] = held['bank_marginals']
-        known = TRANSFORMS[facts['fitted']['transform']].options
-        options = {name: options[name] for name in known if name in options}
+        if 'bank_marginals' in tensors:
+            options['bank_marginals'] = tensors['bank_marginals']
+        order = TRANSFORMS[facts['fitted']['transform']].options
+        options = {name: options[name] for name in order if name in options}
         fitted = ItemBiases(
             facts['fitted']['transform'],
             options,
-            held['items'],
+            tensors['items'],
             facts['fitted']['shift'],
-            held.get('active'),
-            held.get('rows'),
+            tensors.get('active'),
+            tensors.get('rows'),
         )
     if facts['temperature'] is not None:
-        if len(held['lines']) != len(LENGTHS):
+        if len(tensors['lines']) != len(LENGTHS):
             raise UserError(f'{where} was calibrated by another version: calibrate it again')
-        numbers = (int(held.get(name, 0)) for name in NUMBERS)
+        numbers = (int(tensors.get(name, 0)) for name in NUMBERS)
         calibration = TopKProbabilities(
-            facts['temperature'], *(held[name] for name in CALIBRATION), *numbers
+            facts['temperature'], *(tensors[name] for name in CALIBRATION), *numbers
         )
-        if 'asked_rows' in held:
-            asked = Asked(held['asked_rows'], held['asked_own'], int(held['asked_items']))
+        if 'asked_rows' in tensors:
+            asked = Asked(tensors['asked_rows'], tensors['asked_own'], int(tensors['asked_items']))
             calibration = calibration._replace(asked=asked)
-    traces, absent = held.get('gallery'), None
+    traces, absent = tensors.get('gallery'), None
     count = 0 if traces is None else len(traces)
     if facts['generations'] is None:
         made_by = Generations().refitted(count)
         if calibration is not None:
             made_by = made_by.recalibrated(True)
     else:
-        rows = held.get('generations', torch.zeros(0, dtype=torch.int64))
+        rows = tensors.get('generations', torch.zeros(0, dtype=torch.int64))
         made_by = Generations(rows, *facts['generations'])
     width = facts['width']
     if traces is not None:
         if width is None and bank is not None:
-            width = bank.texts.shape[-1] - (bank.geometry in SIDES)
+            width = bank.width
         absent = Absent(traces, width)
     ids = read_ids(facts['ids'], count)
-    made._state = State(None, ids, bank, fitted, calibration, facts['why'], made_by, absent)
-    return made
+    debiaser._state = State(None, ids, bank, fitted, calibration, facts['why'], made_by, absent)
+    return debiaser
 
 
 def facts_of(raw: bytes, path: Path) -> dict[str, Any]:
@@ -295,20 +293,20 @@ def traces(gallery: Vectors) -> Tensor:
         if rows.dim() == 3:  # independent of the tokens' order and padding
             rows = (rows[..., :-1] * rows[..., -1:]).sum(1)
         parts.append(torch.stack([rows.norm(dim=1), rows @ probe], dim=1))
-    found = torch.cat(parts)
+    stacked = torch.cat(parts)
     if gallery.weighted:
-        return found
-    found[:, 0] *= gallery.lengths
-    return found
+        return stacked
+    stacked[:, 0] *= gallery.lengths
+    return stacked
 
 
-def check_gallery(gallery: Vectors, known: Tensor, folder: Any) -> None:
-    """Raise ValueError unless vectors are those whose :func:`traces` are known, float32 [N, 2]."""
-    if len(gallery) != len(known):
-        raise ValueError(f'{folder} was fitted to {len(known)} videos, not {len(gallery)}')
-    wrong = ~torch.isclose(traces(gallery), known, rtol=CLOSE, atol=CLOSE).all(1)
+def check_gallery(gallery: Vectors, expected: Tensor, folder: Any) -> None:
+    """Raise ValueError unless the :func:`traces` of vectors are as expected, float32 [N, 2]."""
+    if len(gallery) != len(expected):
+        raise ValueError(f'{folder} was fitted to {len(expected)} videos, not {len(gallery)}')
+    wrong = ~torch.isclose(traces(gallery), expected, rtol=CLOSE, atol=CLOSE).all(1)
     if wrong.any():
         raise ValueError(
-            f'{folder} was fitted to another gallery: {int(wrong.sum())} of {len(known)} videos '
+            f'{folder} was fitted to another gallery: {int(wrong.sum())} of {len(expected)} videos '
             f'differ, the first is row {int(wrong.nonzero()[0])}'
         )

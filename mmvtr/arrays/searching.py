@@ -53,34 +53,34 @@ def search(
     every = (score_tiles(part, gallery) for part in queries.split(QUERIES))
     deep = max(k, DEPTH) if compared else k
     parts = [ranked(tiles, fitted, deep, temperature) for tiles in every]
-    found = Ranked(*map(torch.cat, zip(*parts)))
+    best = Ranked(*map(torch.cat, zip(*parts)))
     shift = None
     if compared:
-        shift = shift_of(queries, figures(found.raw_scores[:, :DEPTH]), bank_figures(state))
+        shift = shift_of(queries, figures(best.raw_scores[:, :DEPTH]), bank_figures(state))
     unlike = str(shift) if shift is not None and shift.noticed else ''
     if strict and unlike:
         raise ValueError(unlike)
-    places, debiased = found.places[:, :k].cpu(), found.debiased[:, :k]
-    look, known = None, ''
+    places, debiased = best.places[:, :k].cpu(), best.debiased[:, :k]
+    look, repeated = None, ''
     if bank is not None:
         look = partial(suspects, Vectors.of(bank.texts, gallery.geometry), gallery, ids)
-        known = asked_before(bank.texts, queries, 'texts that ask')
+        repeated = asked_before(bank.texts, queries, 'texts that ask')
     right = any_right = None
     if calibration is not None:
-        size = dict(log_sums=found.log_sums, candidates=len(gallery))
+        size = dict(log_sums=best.log_sums, candidates=len(gallery))
         right = calibration.probabilities(debiased, **size)
     elif of_lists is not None:
-        right, any_right = of_lists.places(debiased, found.log_sums)
+        right, any_right = of_lists.places(debiased, best.log_sums)
     return Retrieved(
         ids=_named(ids, places, back),
-        scores=back(found.scores[:, :k]),
+        scores=back(best.scores[:, :k]),
         debiased=back(debiased),
         probabilities=None if right is None else back(right),
         any_right=None if any_right is None else back(any_right),
-        hubs=Hubs((found.raw_places[:, :k].cpu(), places), len(gallery), look),
+        hubs=Hubs((best.raw_places[:, :k].cpu(), places), len(gallery), look),
         transform=None if fitted is None else fitted.transform,
         options={} if fitted is None else dict(fitted.options),
-        why='; '.join(filter(None, [state.said, known, unlike])),
+        why='; '.join(filter(None, [state.said, repeated, unlike])),
         shift=shift,
     )
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mmvtr.arrays.inputs import Bank, own_products
+from mmvtr.arrays.inputs import Bank, firsts, own_products
 from mmvtr.functional.similarities.distinct import distinct_rows, places_in_groups
 
 #: Raw scores of a query that are read.
@@ -52,14 +52,14 @@ class Shift(NamedTuple):
 
     def __str__(self) -> str:
         distance = max(self.distances)
-        said = (
+        text = (
             f'{FIGURES[self.distances.index(distance)]} of {self.queries} queries is distributed '
             f'{distance:.2f} away from that of {self.bank} bank texts, by chance at most '
             f'{self.chance:.2f} in {1 - ERROR:.0%} of the cases'
         )
         if self.noticed:
-            return f"these queries are not like the bank's, P may be too high: {said}"
-        return f"nothing says that these queries are not like the bank's: {said}"
+            return f"these queries are not like the bank's, P may be too high: {text}"
+        return f"nothing says that these queries are not like the bank's: {text}"
 
 
 class Asked(NamedTuple):
@@ -80,8 +80,8 @@ class Asked(NamedTuple):
     def of(cls, bank: Bank, generator: torch.Generator) -> Asked:
         """Draw from a bank with pairs."""
         pairs = bank.pairs[torch.randperm(len(bank.pairs), generator=generator)]
-        leads = pairs[_firsts(pairs[:, 1])]
-        drawn = leads[_firsts(leads[:, 0])][:MOST, 0]
+        leads = pairs[firsts(pairs[:, 1])]
+        drawn = leads[firsts(leads[:, 0])][:MOST, 0]
         mine = pairs[torch.isin(pairs[:, 0], drawn)]
         mine = mine[mine[:, 0].argsort(stable=True)]
         rows, counts = mine[:, 0].unique_consecutive(return_counts=True)
@@ -89,9 +89,9 @@ class Asked(NamedTuple):
         slot = places_in_groups(text)
         texts, items = bank.texts[mine[:, 0]], bank.items[mine[:, 1]]
         scores = own_products(texts, items, bank.geometry).float().cpu()
-        own = scores[slot == 0, None].repeat(1, int(counts.max()))
-        own[text, slot] = scores
-        return cls(rows, own, len(bank.items))
+        own_scores = scores[slot == 0, None].repeat(1, int(counts.max()))
+        own_scores[text, slot] = scores
+        return cls(rows, own_scores, len(bank.items))
 
     def figures(self, top: Tensor, items: int) -> Tensor:
         """Return the :data:`FIGURES` of these texts, float64 [m, 3].
@@ -110,8 +110,8 @@ class Asked(NamedTuple):
         there[:, 0] = True
         close = EQUAL * self.own.abs().clamp_min(EQUAL)
         there &= ((self.own[:, :, None] - top[:, None]).abs() > close[:, :, None]).all(2)
-        own = self.own.masked_fill(~there, -torch.inf)
-        return figures(torch.cat([top, own], 1).topk(DEPTH, dim=1).values)
+        own_scores = self.own.masked_fill(~there, -torch.inf)
+        return figures(torch.cat([top, own_scores], 1).topk(DEPTH, dim=1).values)
 
 
 def figures(top: Tensor) -> Tensor:
@@ -153,11 +153,3 @@ def _distance(x: Tensor, y: Tensor) -> float:
         torch.searchsorted(z.sort().values, both, right=True).double() / len(z) for z in (x, y)
     ]
     return (shares[0] - shares[1]).abs().max().item()
-
-
-def _firsts(group: Tensor) -> Tensor:
-    """Return the positions of the first entry of each value, increasing."""
-    _, place = group.unique(return_inverse=True)
-    first = torch.full((int(place.max()) + 1,), len(group))
-    first.scatter_reduce_(0, place, torch.arange(len(group)), 'amin')
-    return first.sort().values

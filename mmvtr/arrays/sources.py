@@ -63,7 +63,7 @@ def is_source(x: Any) -> bool:
             (True, False, False)
     """
     if isinstance(x, list):
-        return bool(x) and all(is_source(one) for one in x)
+        return bool(x) and all(is_source(part) for part in x)
     kinds = (str, os.PathLike, Rows)
     return isinstance(x, kinds) or _is_table(x) or hasattr(x, 'to_pylist')
 
@@ -83,8 +83,8 @@ def _read(source: Any, vectors: Optional[str], ids: Optional[str], name: str) ->
             return Rows(_mapped(path))
         return _of_table(_table(path, vectors, ids), vectors, ids, str(path))
     if _is_table(source):
-        held = source if hasattr(source, 'column_names') else source.to_arrow()
-        return _of_table(held, vectors, ids, name)
+        table = source if hasattr(source, 'column_names') else source.to_arrow()
+        return _of_table(table, vectors, ids, name)
     if hasattr(source, 'to_pylist'):
         return Rows(_matrix(source, name))
     if hasattr(source, 'shape'):
@@ -99,27 +99,27 @@ def _kind(x: Any) -> str:
 
 
 def _is_table(x: Any) -> bool:
-    return hasattr(x, 'schema') and any(hasattr(x, one) for one in ('column_names', 'to_arrow'))
+    return hasattr(x, 'schema') and any(hasattr(x, name) for name in ('column_names', 'to_arrow'))
 
 
 def _mapped(path: Path) -> np.ndarray:
     try:
-        found = np.load(path, mmap_mode='r', allow_pickle=False)
+        array = np.load(path, mmap_mode='r', allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         raise ValueError(f'{path} is not an array of numbers: {error}') from error
-    if found.dtype.kind == 'V':
+    if array.dtype.kind == 'V':
         raise ValueError(
             f'{path} names no type that numpy knows: np.load it, and give '
             '.view(ml_dtypes.bfloat16) if it is that'
         )
-    return found
+    return array
 
 
 def _table(path: Path, vectors: Optional[str], ids: Optional[str]) -> Any:
     """Return the columns of a file that may be needed."""
-    known = (*PARQUET, *ARROW)
-    if path.suffix not in known:
-        raise ValueError(f'{path} must be a file of {", ".join((".npy", *known))}')
+    suffixes = (*PARQUET, *ARROW)
+    if path.suffix not in suffixes:
+        raise ValueError(f'{path} must be a file of {", ".join((".npy", *suffixes))}')
     try:
         import pyarrow
         from pyarrow import ipc, parquet
@@ -138,9 +138,9 @@ def _table(path: Path, vectors: Optional[str], ids: Optional[str]) -> Any:
 def _columns(schema: Any, vectors: Optional[str], ids: Optional[str], name: str) -> list[str]:
     """Return the names of the columns of vectors and, if there is one, of ids."""
     kinds = {x.name: x.type for x in schema}
-    for one in (vectors, ids):
-        if one is not None and one not in kinds:
-            raise ValueError(f'{name} has no column {one!r}; it has {", ".join(kinds)[:200]}')
+    for column in (vectors, ids):
+        if column is not None and column not in kinds:
+            raise ValueError(f'{name} has no column {column!r}; it has {", ".join(kinds)[:200]}')
     if vectors is None:
         lists = [x for x, kind in kinds.items() if _holds_lists(kind)]
         if len(lists) != 1:
@@ -163,13 +163,13 @@ def _holds_lists(kind: Any) -> bool:
 
 def _of_table(table: Any, vectors: Optional[str], ids: Optional[str], name: str) -> Rows:
     names = _columns(table.schema, vectors, ids, name)
-    found = _matrix(table.column(names[0]), f'{name}, column {names[0]!r}')
+    matrix = _matrix(table.column(names[0]), f'{name}, column {names[0]!r}')
     if len(names) == 1:
-        return Rows(found)
+        return Rows(matrix)
     column = table.column(names[1])
     if column.null_count:
         raise ValueError(f'{name}, column {names[1]!r}: {column.null_count} ids are empty')
-    return Rows(found, column.to_pylist())
+    return Rows(matrix, column.to_pylist())
 
 
 def _matrix(column: Any, name: str) -> np.ndarray:
@@ -205,15 +205,15 @@ def _matrix(column: Any, name: str) -> np.ndarray:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _joined(found: Sequence[Rows]) -> Rows:
+def _joined(sources: Sequence[Rows]) -> Rows:
     """Return the rows of several sources, one after another."""
     arrays: list[np.ndarray] = []
-    for one in found:
-        arrays += one.vectors if isinstance(one.vectors, tuple) else (one.vectors,)
-    there = [x.ids is not None for x in found]
+    for rows in sources:
+        arrays += rows.vectors if isinstance(rows.vectors, tuple) else (rows.vectors,)
+    there = [x.ids is not None for x in sources]
     if any(there) and not all(there):
         raise ValueError(
             f'rows[{there.index(False)}] has no ids, and rows[{there.index(True)}] has'
         )
-    ids = [x for one in found for x in one.ids] if all(there) else None
+    ids = [x for rows in sources for x in rows.ids] if all(there) else None
     return Rows(tuple(arrays), ids)

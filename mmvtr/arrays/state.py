@@ -97,9 +97,9 @@ class State(NamedTuple):
         """
         if self.ids is None:
             raise ValueError('items are named by their ids, and none were given to fit(ids=)')
-        known = dict(zip(self.ids.tolist(), range(len(self.ids))))
-        asked = read_ids(ids, len(ids)).tolist()
-        for one in asked:
-            if one not in known:
-                raise ValueError(f'there is no item with the id {str(one)[:80]!r}')
-        return torch.tensor([known[one] for one in asked], dtype=torch.int64)
+        row_of = dict(zip(self.ids.tolist(), range(len(self.ids))))
+        names = read_ids(ids, len(ids)).tolist()
+        for name in names:
+            if name not in row_of:
+                raise ValueError(f'there is no item with the id {str(name)[:80]!r}')
+        return torch.tensor([row_of[name] for name in names], dtype=torch.int64)

@@ -64,20 +64,20 @@ def fit_topk_probabilities(
     pairs = bank.pairs[order.argsort(stable=True)]  # those of a text stay together
     half = torch.rand(items, generator=generator).argsort() < items // 2
     first = half[_leads(pairs)]
-    asked = torch.arange(len(pairs)) < most
+    read = torch.arange(len(pairs)) < most
 
-    def of(asked: Tensor, known: Tensor) -> JudgedLists:
-        held = known[~_shared(known, asked)]
-        return JudgedLists.of(bank, gallery, fitted, asked, held, generator).cut(depth)
+    def of(held_out: Tensor, bank_pairs: Tensor) -> JudgedLists:
+        rest = bank_pairs[~_shared(bank_pairs, held_out)]
+        return JudgedLists.of(bank, gallery, fitted, held_out, rest, generator).cut(depth)
 
-    found = _fitted(
+    fit = _fitted(
         _folded(of, pairs[:most], pairs),
-        _folded(of, pairs[first & asked], pairs[first]),
-        of(pairs[~first & asked], pairs[first]),
+        _folded(of, pairs[first & read], pairs[first]),
+        of(pairs[~first & read], pairs[first]),
         generator,
     )
     asked_texts = Asked.of(bank, torch.Generator().manual_seed(seed))
-    return found._replace(depth=depth, items=len(gallery), most=most, asked=asked_texts)
+    return fit._replace(depth=depth, items=len(gallery), most=most, asked=asked_texts)
 
 
 def calibrate_topk(scores: Tensor, right: Tensor, *, seed: int = 0) -> TopKProbabilities:
@@ -116,10 +116,10 @@ def _fitted(
     share to P is increasing, it moves no query over a threshold.
     """
     temperature = _temperature(first)
-    shares = torch.cat([one.cumulated(temperature)[:, 0] for one in first])
+    shares = torch.cat([x.cumulated(temperature)[:, 0] for x in first])
     levels = shares.quantile(1 - torch.tensor(SHARES, dtype=torch.float64))
-    cumulated = torch.cat([one.cumulated(temperature) for one in whole])
-    ranks = torch.cat([one.ranks(generator) for one in whole])
+    cumulated = torch.cat([x.cumulated(temperature) for x in whole])
+    ranks = torch.cat([x.ranks(generator) for x in whole])
     lines = [
         platt_line(logit(cumulated[:, min(k, cumulated.shape[1]) - 1]), (ranks <= k).double())
         for k in LENGTHS
@@ -130,17 +130,17 @@ def _fitted(
     )
 
 
-def _folded(of: Callable[..., JudgedLists], asked: Tensor, held: Tensor) -> list[JudgedLists]:
-    """Return cross-fitted lists of the pairs ``asked``: biases of the other folds' held pairs."""
-    leads = _leads(asked)
+def _folded(of: Callable[..., JudgedLists], held_out: Tensor, rest: Tensor) -> list[JudgedLists]:
+    """Return cross-fitted lists of the pairs ``held_out``: biases of the other folds' pairs."""
+    leads = _leads(held_out)
     items = leads.unique()
-    folds = min(FOLDS, math.ceil(FOLDS * len(items) / len(_leads(held).unique())))
-    found = []
+    folds = min(FOLDS, math.ceil(FOLDS * len(items) / len(_leads(rest).unique())))
+    lists = []
     for number in range(folds):
-        out = asked[torch.isin(leads, items[number::folds])]
-        if len(out) and not _shared(held, out).all():
-            found.append(of(out, held))
-    return found
+        out = held_out[torch.isin(leads, items[number::folds])]
+        if len(out) and not _shared(rest, out).all():
+            lists.append(of(out, rest))
+    return lists
 
 
 def _leads(pairs: Tensor) -> Tensor:
@@ -152,20 +152,20 @@ def _leads(pairs: Tensor) -> Tensor:
     return first[texts]
 
 
-def _shared(pairs: Tensor, asked: Tensor) -> Tensor:
-    """Return which pairs have a text or an item of the pairs ``asked``, bool [p]."""
-    return torch.isin(pairs[:, 0], asked[:, 0]) | torch.isin(pairs[:, 1], asked[:, 1])
+def _shared(pairs: Tensor, held_out: Tensor) -> Tensor:
+    """Return which pairs have a text or an item of the pairs ``held_out``, bool [p]."""
+    return torch.isin(pairs[:, 0], held_out[:, 0]) | torch.isin(pairs[:, 1], held_out[:, 1])
 
 
 def _temperature(lists: Sequence[JudgedLists]) -> float:
     """Return the temperature of the highest likelihood of the right items, by golden section."""
-    every = torch.cat([one.every for one in lists])
+    every = torch.cat([x.every for x in lists])
     step = min(every.numel() // SCORES * 8, len(every) // LEAST)  # at least LEAST lists
     rows = slice(None, None, max(1, step))
-    right = torch.cat([one.right for one in lists])[rows]
+    right = torch.cat([x.right for x in lists])[rows]
     some = JudgedLists(every[rows][right.any(1)], right[right.any(1)])
-    known = some.every.isfinite()
-    mean = some.every.where(known, 0).sum(1) / known.sum(1)
+    finite = some.every.isfinite()
+    mean = some.every.where(finite, 0).sum(1) / finite.sum(1)
     spread = (some.every.amax(1) - mean).mean().item()
     if not spread > 0:
         raise ValueError('all items score alike with the bank: no place is worth more than another')

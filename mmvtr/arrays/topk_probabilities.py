@@ -88,10 +88,10 @@ class TopKProbabilities(NamedTuple):
         """
         if shift is not None and shift.noticed:
             raise ValueError(f'no threshold: {shift}')
-        found = self.answers(precision, error=error)
-        if found.threshold == math.inf:
-            warnings.warn(str(found), stacklevel=2)
-        return found.threshold
+        answers = self.answers(precision, error=error)
+        if answers.threshold == math.inf:
+            warnings.warn(str(answers), stacklevel=2)
+        return answers.threshold
 
     def answers(self, precision: float, *, error: float = 0.1) -> Answers:
         """Return the threshold at which answers have the wanted precision, and what it needs.
@@ -148,10 +148,10 @@ class TopKProbabilities(NamedTuple):
 
     def _lines(self, lengths: Tensor) -> Tensor:
         """Return the lines [k, 2] of lengths [k], interpolated in the log of the length."""
-        known = torch.tensor(LENGTHS, dtype=torch.float64).log()
-        x = lengths.log().clamp_max(known[-1])
-        right = torch.searchsorted(known, x).clamp(1, len(known) - 1)
-        weight = ((x - known[right - 1]) / (known[right] - known[right - 1]))[:, None]
+        knots = torch.tensor(LENGTHS, dtype=torch.float64).log()
+        x = lengths.log().clamp_max(knots[-1])
+        right = torch.searchsorted(knots, x).clamp(1, len(knots) - 1)
+        weight = ((x - knots[right - 1]) / (knots[right] - knots[right - 1]))[:, None]
         return torch.lerp(self.lines[right - 1], self.lines[right], weight)
 
 

@@ -53,12 +53,12 @@ class Part:
 
     def unit(self, rows: slice | Tensor) -> Tensor:
         """Return some of the rows, see :meth:`Vectors.unit`."""
-        found = self.read(rows)
-        length = self.lengths[rows][..., None].to(found.device)
+        vectors = self.read(rows)
+        length = self.lengths[rows][..., None].to(vectors.device)
         if self.weights is None:
-            return found / length
-        found = torch.where(length.isfinite(), found / length, 0)
-        return torch.cat([found, self.weights[rows][..., None].to(found)], dim=-1)
+            return vectors / length
+        vectors = torch.where(length.isfinite(), vectors / length, 0)
+        return torch.cat([vectors, self.weights[rows][..., None].to(vectors)], dim=-1)
 
     def products(self, queries: Tensor, rows: slice, out: Tensor) -> None:
         """Write the scores of queries, float32 [Q, D], with some of the rows, to ``out`` [Q, m]."""
@@ -72,15 +72,15 @@ class Part:
         room = torch.empty(0)
         for start in range(rows.start, rows.stop, step):
             part = slice(start, min(start + step, rows.stop))
-            given = self._given(part).to(here)
-            if given.dtype != torch.float32:
+            block = self._given(part).to(here)
+            if block.dtype != torch.float32:
                 if not len(room):  # the first block is the largest
-                    room = torch.empty(given.shape, device=here)
-                given = room[: len(given)].copy_(given)
+                    room = torch.empty(block.shape, device=here)
+                block = room[: len(block)].copy_(block)
             if few:
-                scores = (given @ columns).reshape(len(given), -1).t()[:count]
+                scores = (block @ columns).reshape(len(block), -1).t()[:count]
             else:
-                scores = queries @ given.t()
+                scores = queries @ block.t()
             into = out[:, part.start - rows.start : part.stop - rows.start]
             torch.div(scores, self.lengths[part].to(here), out=into)
 
@@ -92,8 +92,8 @@ class Part:
         left = (~gone).nonzero()[:, 0]
         weights = None if self.weights is None else self.weights[left]
         kept = left if self.kept is None else self.kept[left]
-        found = Part(self.array, self.lengths[left], weights, kept)
-        return found.copied() if 2 * len(kept) <= len(self.array) else found
+        part = Part(self.array, self.lengths[left], weights, kept)
+        return part.copied() if 2 * len(kept) <= len(self.array) else part
 
     def copied(self) -> Part:
         """Return the same rows in an array of their own, unless they are many."""
@@ -162,7 +162,7 @@ class Vectors:
     def without(self, gone: Tensor) -> Vectors:
         """Return the rows for which ``gone``, bool [N], is False: at least one."""
         pieces = zip(self.parts, gone.split([len(x) for x in self.parts]))
-        left = [own.without(here) if here.any() else own for own, here in pieces]
+        left = [part.without(here) if here.any() else part for part, here in pieces]
         return Vectors(tuple(x for x in left if len(x)), self.geometry)
 
     def unit(self, part: slice | Tensor = slice(None)) -> Tensor:
@@ -171,8 +171,8 @@ class Vectors:
             return self.parts[0].unit(part)
         if isinstance(part, Tensor):
             return self._unit_of(part)
-        found = _padded([own.unit(rows) for own, rows, _ in self._pieces(part)])
-        return torch.cat(found) if found else torch.empty(0, self.width)
+        pieces = padded([piece.unit(rows) for piece, rows, _ in self._pieces(part)])
+        return torch.cat(pieces) if pieces else torch.empty(0, self.width)
 
     def products(self, queries: Tensor, part: slice = slice(None)) -> Tensor:
         """Return the scores of unit queries, float32 [Q, D] or [Q, L, D + 1], with some of the
@@ -180,35 +180,35 @@ class Vectors:
         if queries.dim() == 3:
             return late_products(queries, self.unit(part), self.geometry)
         first, last, _ = part.indices(len(self))
-        found = queries.new_empty(len(queries), max(0, last - first))
+        scores = queries.new_empty(len(queries), max(0, last - first))
         with torch.autocast(queries.device.type, enabled=False):
-            for own, rows, start in self._pieces(part):
+            for piece, rows, start in self._pieces(part):
                 place = start - first
-                own.products(queries, rows, found[:, place : place + rows.stop - rows.start])
-        return found
+                piece.products(queries, rows, scores[:, place : place + rows.stop - rows.start])
+        return scores
 
     def _pieces(self, part: slice) -> Iterator[tuple[Part, slice, int]]:
         """Yield the parts that hold rows of a slice, which of their rows, and the first's place."""
         first, last, _ = part.indices(len(self))
         start = 0
-        for own in self.parts:
-            begin, end = max(first - start, 0), min(last - start, len(own))
+        for piece in self.parts:
+            begin, end = max(first - start, 0), min(last - start, len(piece))
             if begin < end:
-                yield own, slice(begin, end), start + begin
-            start += len(own)
+                yield piece, slice(begin, end), start + begin
+            start += len(piece)
 
     def _unit_of(self, rows: Tensor) -> Tensor:
         starts = torch.tensor([len(x) for x in self.parts]).cumsum(0)
         number = torch.searchsorted(starts, rows, right=True)
-        order, found = [], []
-        for which, own in enumerate(self.parts):
+        order, vectors = [], []
+        for which, piece in enumerate(self.parts):
             here = (number == which).nonzero()[:, 0]
             if len(here):
-                found.append(own.unit(rows[here] - (starts[which] - len(own))))
+                vectors.append(piece.unit(rows[here] - (starts[which] - len(piece))))
                 order.append(here)
-        if not found:
+        if not vectors:
             return torch.empty(0, self.width)
-        return torch.cat(_padded(found))[torch.cat(order).argsort().to(found[0].device)]
+        return torch.cat(padded(vectors))[torch.cat(order).argsort().to(vectors[0].device)]
 
 
 def float32(array: Any, rows: Any) -> Tensor:
@@ -239,11 +239,11 @@ def as_given(array: Any, rows: Any) -> Tensor:
     """
     if isinstance(array, Tensor):
         return array[rows].detach()
-    found = writable(array)[rows.numpy() if isinstance(rows, Tensor) else rows]
-    if found.dtype.str[1:] in SHARED and found.dtype.isnative and min((*found.strides, 0)) >= 0:
-        return torch.from_numpy(found)
+    view = writable(array)[rows.numpy() if isinstance(rows, Tensor) else rows]
+    if view.dtype.str[1:] in SHARED and view.dtype.isnative and min((*view.strides, 0)) >= 0:
+        return torch.from_numpy(view)
     with np.errstate(over='ignore'):  # what float32 does not hold is refused by its length
-        return torch.from_numpy(np.array(found, dtype=np.float32))
+        return torch.from_numpy(np.array(view, dtype=np.float32))
 
 
 class _Same:
@@ -280,9 +280,9 @@ def _fit_one(one: Part, two: Part) -> bool:
     return alike and one.numbers + two.numbers <= JOINED
 
 
-def _padded(found: list[Tensor]) -> list[Tensor]:
+def padded(tensors: list[Tensor]) -> list[Tensor]:
     """Return rows of tokens with as many tokens in each tensor."""
-    if not found or found[0].dim() == 2:
-        return found
-    longest = max(x.shape[1] for x in found)
-    return [pad(x, (0, 0, 0, longest - x.shape[1])) for x in found]
+    if not tensors or tensors[0].dim() == 2:
+        return tensors
+    longest = max(x.shape[1] for x in tensors)
+    return [pad(x, (0, 0, 0, longest - x.shape[1])) for x in tensors]

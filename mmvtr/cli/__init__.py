@@ -12,6 +12,7 @@ from mmvtr.cli.options import (
     output_file,
     output_folder,
     query,
+    read_fusion,
     setting,
 )
 
@@ -23,6 +24,7 @@ __all__ = [
     'output_file',
     'output_folder',
     'query',
+    'read_fusion',
     'setting',
     'tool',
 ]

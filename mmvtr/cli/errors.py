@@ -16,13 +16,13 @@ from mmvtr.errors import AlreadyReported, UserError
 
 #: Classes of errors whose message is meant for a user; any other error is a bug.  A ValueError may
 #: be one as well: so the place where it was raised is printed, but not that of a UserError.
-MEANT = (UserError, ValueError, OSError, ImportError)
+USER_ERRORS = (UserError, ValueError, OSError, ImportError)
 #: Environment variable that shows the traceback of these, too.
 ALL = 'MMVTR_TRACEBACK'
 #: What torch repeats of an error in a data worker: its last line of code, its class, its message.
 WORKER_ERROR = re.compile(
     r'Caught .*\n  File "(?P<file>.*)", line (?P<line>\d+), in .*?\n(?=\S)(?P<kind>[\w.]+)'
-    r'(?:: (?P<said>.*))?',
+    r'(?:: (?P<message>.*))?',
     re.DOTALL,
 )
 #: torch's messages about a data worker, and about another process of a run, that is gone.
@@ -43,24 +43,24 @@ CAUSES = {
 MEMORY = 'the machine likely ran out of memory, or /dev/shm is full (the kernel log says so)'
 
 
-class Said(NamedTuple):
+class Message(NamedTuple):
     """What a user gets of an error: a sentence, and the class and the place of the ``raise``."""
 
     sentence: str
     origin: str
 
 
-def said_of(error: BaseException) -> Said:
+def message_of(error: BaseException) -> Message:
     """Return what to print of an error, of this process or of one of its data workers."""
     of_worker = WORKER_ERROR.match(str(error))
     if of_worker:
         kind = of_worker['kind'].rpartition('.')[2]
         place = f'{of_worker["file"]}:{of_worker["line"]}'
-        return Said((of_worker['said'] or kind).strip(), f'{kind} at {place}')
+        return Message((of_worker['message'] or kind).strip(), f'{kind} at {place}')
     kind = type(error).__name__
     frames = traceback.extract_tb(error.__traceback__)
     place = f' at {frames[-1].filename}:{frames[-1].lineno}' if frames else ''
-    return Said(_sentence(error) or kind, f'{kind}{place}')
+    return Message(_sentence(error) or kind, f'{kind}{place}')
 
 
 def _sentence(error: BaseException) -> str:
@@ -75,8 +75,8 @@ def _sentence(error: BaseException) -> str:
     return str(error)
 
 
-def told_of_death(error: BaseException) -> BaseException:
-    """Return a UserError with the likely cause in place of torch's for a process that is gone."""
+def explain_dead_process(error: BaseException) -> BaseException:
+    """Return a UserError with the likely cause if a process has died, else the error itself."""
     lost = isinstance(error, (ConnectionError, EOFError)) and any(
         frame.filename.endswith(LOADER) for frame in traceback.extract_tb(error.__traceback__)
     )
@@ -86,18 +86,18 @@ def told_of_death(error: BaseException) -> BaseException:
     if worker or lost:
         how = (worker['how'] or '').lower() if worker else ''
         about = f' (process {worker["pid"]}{how and f", {how}"})' if worker else ''
-        said = (
+        message = (
             f'a data worker died{about}: {CAUSES.get(how, MEMORY)}; num_workers of the '
             'dataloaders and their batch_size can be smaller'
         )
     elif DEAD_PEER.search(str(error)):
-        said = (
+        message = (
             'another process of this run is gone: what it printed last says why; where it printed '
             'nothing it was killed, likely for memory (the kernel log of its machine says so)'
         )
     else:
         return error
-    return UserError(said).with_traceback(error.__traceback__)
+    return UserError(message).with_traceback(error.__traceback__)
 
 
 @contextmanager
@@ -105,19 +105,21 @@ def without_workers() -> Iterator[None]:
     """Raise an error of a data worker as if there were no workers, without torch's words for it."""
     try:
         yield
-    except MEANT as error:
+    except USER_ERRORS as error:
         if not WORKER_ERROR.match(str(error)):
             raise
-        raise type(error)(said_of(error).sentence) from None
+        raise type(error)(message_of(error).sentence) from None
 
 
 def tool(main: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn an error of :data:`MEANT` into one sentence.
+    """Turn an error of :data:`USER_ERRORS` into one sentence.
 
     Before it there is a line with the class and place of the error, or of a UserError's cause;
     ``MMVTR_TRACEBACK=1`` prints the traceback instead.  Ctrl-C exits silently with
     status 130.  In a distributed run one process prints what several meet.  A script prints what
     its console cannot write, such as a name on one that is not UTF-8, as escapes (``\\u732b``).
+
+    It also sets GOMP_SPINCOUNT, if that is not set: threads that wait soon sleep.
 
     Raises:
         SystemExit: status 1 and the sentence.
@@ -127,6 +129,9 @@ def tool(main: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         if main.__module__ == '__main__' and getattr(sys.stdout, 'errors', '') == 'strict':
             sys.stdout.reconfigure(errors='backslashreplace')  # as stderr is
+        # OpenMP threads that spin while they wait take cores from data workers and other programs:
+        # on busy cores a step takes several times as long.  torch reads this when it is loaded.
+        os.environ.setdefault('GOMP_SPINCOUNT', '2000')
         try:
             return main(*args, **kwargs)
         except KeyboardInterrupt:
@@ -142,27 +147,27 @@ def tool(main: Callable[..., Any]) -> Callable[..., Any]:
             # reached.
             with suppress(ValueError):  # signal handlers can be set in the main thread only
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            cause = told_of_death(error)
-            if not isinstance(cause, MEANT):
-                if _in_group() and not _first_to_say(repr(error)):
+            cause = explain_dead_process(error)
+            if not isinstance(cause, USER_ERRORS):
+                if _in_group() and not _is_first_report(repr(error)):
                     raise SystemExit(1) from error
                 raise
-            sentence = f'error: {said_of(cause).sentence}'
-        if not _first_to_say(sentence):
+            sentence = f'error: {message_of(cause).sentence}'
+        if not _is_first_report(sentence):
             raise SystemExit(1) from cause
         if cause is not None and os.environ.get(ALL):
             traceback.print_exception(cause)
         else:
             shown = cause.__cause__ if isinstance(cause, UserError) else cause
             if shown is not None:
-                print(f'{said_of(shown).origin}; {ALL}=1 shows the traceback', file=sys.stderr)
+                print(f'{message_of(shown).origin}; {ALL}=1 shows the traceback', file=sys.stderr)
         raise SystemExit(sentence) from cause
 
     run.is_tool = True
     return run
 
 
-def _first_to_say(message: str) -> bool:
+def _is_first_report(message: str) -> bool:
     """Return whether no other process of a distributed run has reported the same message before.
 
     Before the process group exists, the first process of each machine reports it.

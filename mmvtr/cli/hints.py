@@ -52,9 +52,9 @@ def nearest(name: str, known: Iterable[str], *, otherwise: Iterable[str] = ()) -
     known = sorted(set(known))
     if RENAMED.get(name) in known:
         return f'; it is {RENAMED[name]} now'
-    found = difflib.get_close_matches(name, known, n=1, cutoff=ALIKE)
-    if found:
-        return f'; did you mean {found[0]}?'
+    close = difflib.get_close_matches(name, known, n=1, cutoff=ALIKE)
+    if close:
+        return f'; did you mean {close[0]}?'
     listed = ', '.join(sorted(map(str, otherwise)))
     return f'; there are {short_list(listed)}' if listed else ''
 
@@ -64,16 +64,20 @@ def short_list(text: str, limit: int = 250) -> str:
     return text if len(text) <= limit else f'{text[:limit].rpartition(",")[0]}, ...'
 
 
+def short(value: Any, limit: int = 80) -> str:
+    """Return a value's repr, shortened."""
+    shown = repr(value)
+    return shown if len(shown) <= limit else f'{shown[:limit]}...'
+
+
 def unregistered(kind: Any, known: Iterable[str]) -> str:
     """Return the message about a ``type`` that no registry has, with the nearest names."""
-    known = sorted(set(known))
-    shown = repr(kind)
-    shown = shown if len(shown) <= 80 else f'{shown[:80]}...'
+    known, shown = sorted(set(known)), short(kind)
     for entry in entry_points(group=COMPONENTS, name=str(kind).removeprefix('mmvtr.')):
         home = f"{entry.module} has it: custom_imports=dict(imports=['{entry.module}'])"
         return f'nothing is registered as {shown}; {home}'
     near = ', '.join(difflib.get_close_matches(str(kind), known, n=3, cutoff=0.3))
-    own = "a part of your own needs custom_imports=dict(imports=['its.module'])"
-    far = f'; the nearest are {near}; {own}' if near else f'; {own}'
+    advice = "a part of your own needs custom_imports=dict(imports=['its.module'])"
+    far = f'; the nearest are {near}; {advice}' if near else f'; {advice}'
     alike = nearest(str(kind), known) or far
     return f'nothing is registered as {shown}{alike}'

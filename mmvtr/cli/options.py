@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import tempfile
 from pathlib import Path
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence, Union
 
 from mmvtr.cli.values import Written
+from mmvtr.errors import UserError
 
 
 class Parser(argparse.ArgumentParser):
@@ -60,10 +62,10 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """See argparse; positional arguments may come before, between and after the options."""
-        found = self.parse_intermixed_args(args, namespace)
-        if hasattr(found, 'local_rank'):
-            os.environ.setdefault('LOCAL_RANK', str(found.local_rank))
-        return found
+        arguments = self.parse_intermixed_args(args, namespace)
+        if hasattr(arguments, 'local_rank'):
+            os.environ.setdefault('LOCAL_RANK', str(arguments.local_rank))
+        return arguments
 
     def parse_one_checkpoint(self, *, more: Optional[str] = None) -> argparse.Namespace:
         """Parse the command line of a tool that takes one CHECKPOINT, ``args.checkpoint``.
@@ -81,13 +83,13 @@ class Parser(argparse.ArgumentParser):
         files = [word for word in words if word.endswith(('.pth', '.pt', '.safetensors'))]
         if any(word.startswith('-') for word in rest) or (rest and more is not None and not files):
             self.error(f'unrecognized arguments: {" ".join(rest)}')
-        given = [*filter(None, [args.checkpoint]), *(rest if more is None else files)]
-        if len(given) > 1:
+        checkpoints = [*filter(None, [args.checkpoint]), *(rest if more is None else files)]
+        if len(checkpoints) > 1:
             raise SystemExit(
-                f'error: {self.prog} takes one CHECKPOINT, not {len(given)} ({", ".join(given)}): '
-                'name the one that is meant'
+                f'error: {self.prog} takes one CHECKPOINT, not {len(checkpoints)} '
+                f'({", ".join(checkpoints)}): name the one that is meant'
             )
-        args.checkpoint = given[0] if given else None
+        args.checkpoint = checkpoints[0] if checkpoints else None
         return args
 
     def error(self, message: str) -> Any:
@@ -100,13 +102,7 @@ class Parser(argparse.ArgumentParser):
 class Settings(argparse.Action):
     """Collects KEY=VALUE words in a dict; values are kept as typed."""
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: Optional[str] = None,
-    ) -> None:
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
         settings = dict(getattr(namespace, self.dest) or {})
         for word in values:
             try:
@@ -188,3 +184,33 @@ def output_folder(word: str) -> Path:
     if not os.access(there, os.W_OK | os.X_OK):
         raise PermissionError(f'{there} cannot be written to')
     return path
+
+
+def check_writable(work_dir: Union[str, Path]) -> None:
+    """Raise UserError unless files can be written in a folder, which is created if needed.
+
+    Raises:
+        UserError: names the path that cannot be written, and why.
+    """
+    try:
+        os.makedirs(work_dir, exist_ok=True)
+        with tempfile.TemporaryFile(dir=work_dir) as file:
+            file.write(b'0' * 4096)
+    except OSError as error:
+        path = error.filename if isinstance(error.filename, str) else work_dir
+        path = work_dir if not os.path.isfile(path) else path
+        raise UserError(f'work dir {path} cannot be written: {error.strerror}') from error
+
+
+def read_fusion(words: Optional[Sequence[str]]) -> Union[str, list[float]]:
+    """Return the fusion given on a command line: ``'sum'`` or weights; None is ``'sum'``.
+
+    Raises:
+        ValueError: neither (``'prior'`` needs the counts of a common training).
+    """
+    if words in (None, ['sum']):
+        return 'sum'
+    try:
+        return [float(word) for word in words]
+    except ValueError:
+        raise ValueError(f"fusion must be 'sum' or weights, not {' '.join(words)!r}") from None

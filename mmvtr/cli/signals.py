@@ -10,13 +10,12 @@ import multiprocessing
 import os
 import shlex
 import signal
-import tempfile
 import threading
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import Any, Callable, Iterator, Optional, Sequence, Type, Union
+from types import FrameType
+from typing import Any, Callable, Iterator, Optional, Sequence
 
 from mmvtr.errors import UserError
 
@@ -58,12 +57,7 @@ class Ending:
         self.former = {number: signal.signal(number, self._stop) for number in SIGNALS}
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
         for number, handler in self.former.items():
             signal.signal(number, handler)
         if isinstance(error, OSError):
@@ -84,12 +78,12 @@ class Ending:
 
     def command(self) -> str:
         """Return the command that resumes: the original command with ``--resume``."""
-        given = list(self.argv)
-        if not any(word == '--work-dir' or word.startswith('--work-dir=') for word in given):
-            given += ['--work-dir', self.work_dir]
-        if '--resume' not in given[-1:]:
-            given.append('--resume')
-        command = shlex.join(given)
+        words = list(self.argv)
+        if not any(word == '--work-dir' or word.startswith('--work-dir=') for word in words):
+            words += ['--work-dir', self.work_dir]
+        if '--resume' not in words[-1:]:
+            words.append('--resume')
+        command = shlex.join(words)
         return f'the same launcher and: {command}' if self.launched else f'python {command}'
 
     def _stop(self, number: int, frame: Optional[FrameType]) -> None:
@@ -107,7 +101,7 @@ class Ending:
         # below. Not SIG_IGN: Python complains about a signal that arrived before its handler was
         # removed.
         for other in (*SIGNALS, signal.SIGCHLD):
-            signal.signal(other, _unheard)
+            signal.signal(other, lambda *_: None)
         if os.environ.get('RANK', '0') == '0':
             name = 'Ctrl-C' if number == signal.SIGINT else signal.Signals(number).name
             os.write(2, f'\nstopped by {name}. {self.words()}\n'.encode())
@@ -115,10 +109,6 @@ class Ending:
             worker.kill()
         self.release()
         os._exit(128 + number)
-
-
-def _unheard(number: int, frame: Optional[FrameType]) -> None:
-    """Ignore a signal."""
 
 
 @contextmanager
@@ -170,19 +160,3 @@ def _in_rows(words: Sequence[str], width: int = 98) -> str:
             rows.append('      ')
         rows[-1] += f'{word} '
     return '\\\n'.join(rows).rstrip()
-
-
-def check_writable(work_dir: Union[str, Path]) -> None:
-    """Raise UserError unless files can be written in a folder, which is created if needed.
-
-    Raises:
-        UserError: names the path that cannot be written, and why.
-    """
-    try:
-        os.makedirs(work_dir, exist_ok=True)
-        with tempfile.TemporaryFile(dir=work_dir) as file:
-            file.write(b'0' * 4096)
-    except OSError as error:
-        path = error.filename if isinstance(error.filename, str) else work_dir
-        path = work_dir if not os.path.isfile(path) else path
-        raise UserError(f'work dir {path} cannot be written: {error.strerror}') from error

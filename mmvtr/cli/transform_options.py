@@ -82,10 +82,10 @@ def options_given(args: argparse.Namespace, transforms: Iterable[str]) -> dict[s
                 f'--{name.replace("_", "-")} belongs to {", ".join(takers)}; got {names}'
             )
     named = [x for x in chosen if x != 'auto']  # which has no options
-    found = {x: _of(given, TRANSFORMS[x].options) for x in named}
-    for transform, options in found.items():
+    options_of = {x: _of(given, TRANSFORMS[x].options) for x in named}
+    for transform, options in options_of.items():
         checked_options(transform, with_model(options))
-    return {x: found.get(x, {}) for x in chosen}
+    return {x: options_of.get(x, {}) for x in chosen}
 
 
 def numbers_given(args: argparse.Namespace) -> dict[str, Any]:

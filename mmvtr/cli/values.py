@@ -100,16 +100,17 @@ def _expected(kinds: Mapping[Any, Any]) -> str:
 
 
 def forms(kind: Any) -> dict[Any, Any]:
-    """Return the types of a union by their form: None, bool, int, float, str, list, dict, ``Any``.
+    """Map each form of value that a type admits to its type in the annotation.
 
-    A ``Literal`` has the types of its values.  What no text can represent has the form ``object``.
+    Forms are None, bool, int, float, str, list, dict and ``Any``, or ``object`` for what no text
+    can represent.  A union has the forms of its parts, a ``Literal`` those of its values.
     """
     origin = get_origin(kind)
     if origin in (Union, UnionType):
-        found: dict[Any, Any] = {}
-        for part in get_args(kind):
-            found.update((form, one) for form, one in forms(part).items() if form not in found)
-        return found
+        by_form: dict[Any, Any] = {}
+        for member in get_args(kind):
+            by_form = {**by_form, **forms(member), **by_form}  # the first of a form
+        return by_form
     if origin is Literal:
         return {type(value): type(value) for value in get_args(kind)}
     if origin is Annotated:
@@ -139,7 +140,7 @@ def like(value: Any) -> Any:
         return Union[int, float]
     if isinstance(value, (list, tuple)):
         # Only if all elements have one type: None or a dict may be replaced by anything.
-        inner = {like(one) for one in value}
+        inner = {like(item) for item in value}
         element = inner.pop() if len(inner) == 1 else Any
         return tuple[element, ...] if isinstance(value, tuple) else list[element]
     return dict if isinstance(value, Mapping) else Any
@@ -161,7 +162,7 @@ def part(value: Any, name: str) -> Any:
 
 
 def full_keys(option: str, shortcuts: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the keys that an option stands for: those of its shortcut, else itself."""
+    """Return the config keys that an option sets: those of its shortcut, or the option itself."""
     first, dot, rest = option.partition('.')
     return [f'{key}{dot}{rest}' for key in shortcuts.get(first, [first])]
 
@@ -169,15 +170,15 @@ def full_keys(option: str, shortcuts: Mapping[str, Sequence[str]]) -> list[str]:
 def lacking_part(cfg: Any, option: str) -> Optional[str]:
     """Return the first key of an option in a part that a config does not have, or None."""
     for key in full_keys(option, cfg.get('shortcuts') or {}):
-        found: Any = cfg
+        holder: Any = cfg
         for name in key.split('.')[:-1]:
-            found = None if found is None else part(found, name)
-        if found is None:
+            holder = None if holder is None else part(holder, name)
+        if holder is None:
             return key
     return None
 
 
-def written(value: Any, *, inside: bool = False) -> str:
+def written(value: Any, *, nested: bool = False) -> str:
     """Return the text that :func:`read` reads back, quoted inside lists if needed.
 
     Example:
@@ -187,8 +188,8 @@ def written(value: Any, *, inside: bool = False) -> str:
             "['a b',1]"
     """
     if isinstance(value, (list, tuple)):
-        return '[' + ','.join(written(one, inside=True) for one in value) + ']'
-    if inside and isinstance(value, str) and re.search(r'[\s,()\[\]{}]', value):
+        return '[' + ','.join(written(item, nested=True) for item in value) + ']'
+    if nested and isinstance(value, str) and re.search(r'[\s,()\[\]{}]', value):
         return f"'{value}'"
     return str(value)
 
@@ -235,17 +236,17 @@ def _list(text: str, kind: Any, *, bare: bool) -> Any:
     if content is None and (not bare or text.startswith('{')):
         raise ValueError(text)
     values = []
-    for part in split(text if content is None else content):
-        element = _element_of(kind)
-        unquoted = _unquoted(part) if {Any, str} & forms(element).keys() else None
-        values.append(read(part, element) if unquoted is None else unquoted)
+    element = _element_of(kind)
+    for word in split(text if content is None else content):
+        unquoted = _unquoted(word) if {Any, str} & forms(element).keys() else None
+        values.append(read(word, element) if unquoted is None else unquoted)
     is_tuple = text[:1] == '(' if content is not None else tuple in (kind, get_origin(kind))
     return tuple(values) if is_tuple else values
 
 
 def _element_of(kind: Any) -> Any:
     """Return the type of a sequence's elements, a union if they have several."""
-    return Union[tuple(one for one in get_args(kind) if one is not Ellipsis) or (Any,)]
+    return Union[tuple(x for x in get_args(kind) if x is not Ellipsis) or (Any,)]
 
 
 def _unquoted(text: str) -> Optional[str]:

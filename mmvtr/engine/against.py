@@ -18,16 +18,16 @@ from typing import Optional, Sequence
 from mmengine.config import Config
 
 from mmvtr.cli import cfg_words
-from mmvtr.cli.signals import check_writable
+from mmvtr.cli.options import check_writable
 from mmvtr.engine import launching
 from mmvtr.engine.before import Load, divided, train_row
 from mmvtr.engine.checks.config_checks import check_training
 from mmvtr.engine.loops.facts import differing
-from mmvtr.engine.loops.facts_of_run import name_of_set
+from mmvtr.engine.loops.facts_of_run import tested_of
 from mmvtr.engine.rows import Row
 from mmvtr.engine.runner import RESULTS
 from mmvtr.errors import UserError
-from mmvtr.evaluation.results import Results, refuse_other_test, results_from
+from mmvtr.evaluation.results import Results, refuse_other_test, refuse_other_tested, results_from
 from mmvtr.evaluation.table import comparison_table
 
 #: Results that are compared if both trainings report them.
@@ -51,7 +51,7 @@ def train_baseline(cfg: Config, args: argparse.Namespace, tool: Path, load: Load
     """
     shared, _ = divided(args.cfg_options, partial(load, args.against))
     base = load(args.against, shared)
-    if any(one.get('test_dataloader') is None for one in (cfg, base)):
+    if None in (cfg.get('test_dataloader'), base.get('test_dataloader')):
         raise UserError('--against compares two tests: both configs need test_dataloader')
     check_training(cfg, args.cfg_options)  # check before the baseline takes its time
     check_training(base, shared)
@@ -59,8 +59,8 @@ def train_baseline(cfg: Config, args: argparse.Namespace, tool: Path, load: Load
     refuse_other_set(cfg, base, names_of(args))
     row = Row('baseline', args.against, Path(cfg.work_dir) / 'baseline', shared)
     seed = cfg.get('randomness', {}).get('seed') or 0
-    said = 'first the baseline'
-    train_row(row, args, tool, load, seed=seed, said=said, resume=bool(args.resume))
+    resume = bool(args.resume)
+    train_row(row, args, tool, load, seed=seed, title='first the baseline', resume=resume)
 
 
 def names_of(args: argparse.Namespace) -> tuple[str, str]:
@@ -90,8 +90,8 @@ def compared(
         return table
     draw = tool.with_name('analysis_tools') / 'draw.py'
     words = cfg_words(args.cfg_options)
-    drawn = picture(draw, args.config, checkpoint, folder / 'pictures', *words)
-    return f'{table}\n\npicture: {drawn}'
+    path = picture(draw, args.config, checkpoint, folder / 'pictures', *words)
+    return f'{table}\n\npicture: {path}'
 
 
 def results_of(folder: Path) -> Results:
@@ -114,14 +114,12 @@ def refuse_other_set(ours: Config, theirs: Config, names: tuple[str, str]) -> No
         UserError: a test set cannot be built.
         ValueError: the test sets differ.
     """
-    results = []
+    tested = []
     for cfg in (ours, theirs):
         dataset = launching.check_datasets(cfg, ['test_dataloader'])['test_dataloader']
         protocol = dataset.protocol() if hasattr(dataset, 'protocol') else {}
-        counts = dict(texts=protocol.get('texts'), videos=protocol.get('videos'))
-        tested = dict(set=name_of_set(protocol), ids=protocol.get('ids_sha'), **counts)
-        results.append(Results({}, dict(tested=tested)))
-    refuse_other_test(*results, names)
+        tested.append(tested_of(protocol, protocol.get('texts'), protocol.get('videos')))
+    refuse_other_tested(*tested, names)
 
 
 def picture(draw: Path, config: str, checkpoint: str, folder: Path, *options: str) -> str:
@@ -156,9 +154,9 @@ def results_table(folder: Path, baseline: Path, names: Sequence[str], options: s
     ours, theirs = results_of(folder), results_of(baseline)
     refuse_other_test(ours, theirs, tuple(names))
     shared = [key for key in ours.numbers if key in theirs.numbers]
-    kept = [key for key in shared if key.split('/')[-1].split('_')[-1] in COMPARED]
-    shown = comparison_table(*({k: one.numbers[k] for k in kept} for one in (theirs, ours)))
+    keys = [key for key in shared if key.split('/')[-1].split('_')[-1] in COMPARED]
+    table = comparison_table(*({k: x.numbers[k] for k in keys} for x in (theirs, ours)))
     title = f'{names[0]} beside its baseline {names[1]}, one seed'
     lines = [title, *filter(None, [options]), *differing(ours.trainings, theirs.trainings, names)]
     head = '\n'.join(textwrap.fill(line, 100, subsequent_indent='  ') for line in lines)
-    return f'{head}\n\n{shown}'
+    return f'{head}\n\n{table}'

@@ -25,7 +25,7 @@ from typing import Any, Callable, Iterator, Mapping, NamedTuple, Optional, Seque
 from mmengine.config import Config
 
 from mmvtr.cli import cfg_words
-from mmvtr.cli.signals import check_writable
+from mmvtr.cli.options import check_writable
 from mmvtr.cli.values import lacking_part, written
 from mmvtr.engine.checks.config_checks import check_config, check_training
 from mmvtr.engine.loops.checkpoint import latest_checkpoint
@@ -43,6 +43,11 @@ Load = Callable[..., Config]
 LOG = 'printed.txt'
 #: Folder of a row's stored vectors.
 TEACHER = 'teacher'
+#: Flags of a training that its rows have, too, by their names in its arguments.
+FLAGS = (
+    'no_validate', 'best_on_test', 'auto_scale_lr', 'deterministic', 'diff_rank_seed',
+    'no_persistent_workers',
+)  # fmt: skip
 
 
 class Start(NamedTuple):
@@ -64,8 +69,8 @@ class Start(NamedTuple):
         """Return the same on a device: a number or several, as ``CUDA_VISIBLE_DEVICES``."""
         if device is None:
             return self
-        known = os.environ if self.environment is None else self.environment
-        return self._replace(environment={**known, 'CUDA_VISIBLE_DEVICES': device})
+        base = os.environ if self.environment is None else self.environment
+        return self._replace(environment={**base, 'CUDA_VISIBLE_DEVICES': device})
 
     def call(self, *words: str, training: bool = False) -> None:
         """Run a tool with its words and wait for its end.
@@ -78,9 +83,9 @@ class Start(NamedTuple):
         if code and self.log is None:
             raise AlreadyReported(f'{Path(words[0]).name} ended with {code}', code)
         if code:
-            said = self.log.read_text(errors='replace').strip()[-300:]
+            printed = self.log.read_text(errors='replace').strip()[-300:]
             raise UserError(
-                f'{Path(words[0]).name} ended with {code}: ... {said}\nall of it: {self.log}'
+                f'{Path(words[0]).name} ended with {code}: ... {printed}\nall of it: {self.log}'
             )
 
 
@@ -114,15 +119,15 @@ def train_rows(cfg: Config, args: argparse.Namespace, tool: Path, load: Load) ->
     alone = len(args.devices or ()) < 2
 
     def step(number: int, row: Row) -> Step:
-        said = f'before {Path(args.config).stem}, {number + 1} of {len(rows)}: {row.name}'
+        title = f'before {Path(args.config).stem}, {number + 1} of {len(rows)}: {row.name}'
 
         def make(device: Optional[str]) -> None:
             start = Start() if alone else Start(log=log_of(row))
-            make_row(row, args, tool, load, seed=seed, said=said, start=start.on(device))
+            make_row(row, args, tool, load, seed=seed, title=title, start=start.on(device))
 
         return Step(row.name, after(row, rows), make)
 
-    steps = [step(*one) for one in enumerate(rows)]
+    steps = [step(number, row) for number, row in enumerate(rows)]
     failed = do_all(steps, args.devices or [None], keep_going=False)
     for error in failed.values():  # the first one
         raise error
@@ -136,9 +141,9 @@ def log_of(row: Row) -> Path:
 
 def after(row: Row, rows: Sequence[Row]) -> frozenset[str]:
     """Return the names of those rows whose folders a row reads."""
-    read = [row.options, row.run]
+    values = [row.options, row.run]
     others = [other for other in rows if other.folder != row.folder]
-    return frozenset(other.name for other in others if reads(read, other.folder))
+    return frozenset(other.name for other in others if reads(values, other.folder))
 
 
 def make_row(
@@ -148,23 +153,23 @@ def make_row(
     load: Load,
     *,
     seed: int,
-    said: str,
+    title: str,
     start: Start = Start(),
 ) -> None:
     """Train a row and store its vectors, or run its command, unless that is done.
 
     Args:
-        row, args, tool, load, seed, said, start: see :func:`train_row`.
+        row, args, tool, load, seed, title, start: see :func:`train_row`.
 
     Raises:
         UserError: a command has failed, or the folder holds another training.
     """
     if not row.run:
-        train_row(row, args, tool, load, seed=seed, said=said, start=start)
+        train_row(row, args, tool, load, seed=seed, title=title, start=start)
         if row.export:
             export(row, tool, start)
         return
-    with unfinished(row.folder, dict(command=row.run), said, row.run[0]) as todo:
+    with unfinished(row.folder, dict(command=row.run), title, row.run[0]) as todo:
         if todo and rank_of_launch() == 0:
             start.call(*command_words(row))
     while not is_finished(row.folder):  # the first process of a launcher runs it
@@ -184,7 +189,7 @@ def train_row(
     load: Load,
     *,
     seed: int,
-    said: str,
+    title: str,
     resume: bool = True,
     start: Start = Start(),
 ) -> None:
@@ -194,7 +199,7 @@ def train_row(
         row: the row with all options that its config gets.
         args, tool, load: see :func:`train_rows`.
         seed: the seed of the training that it comes before.
-        said: line to print first.
+        title: line to print first.
         resume: whether what is in the folder is continued; False: it is trained anew.
         start: how its process is started.
 
@@ -203,8 +208,8 @@ def train_row(
     """
     command = command_of(row, args, seed)
     content = load(row.config, row.options, str(row.folder)).pretty_text
-    made = dict(command=command, config=hashlib.sha1(content.encode()).hexdigest())
-    with unfinished(row.folder, made, said, row.config, resume=resume) as todo:
+    recipe = dict(command=command, config=hashlib.sha1(content.encode()).hexdigest())
+    with unfinished(row.folder, recipe, title, row.config, resume=resume) as todo:
         if todo:
             if rank_of_launch() == 0:
                 shutil.rmtree(row.folder / TEACHER, ignore_errors=True)
@@ -215,14 +220,14 @@ def train_row(
 
 @contextmanager
 def unfinished(
-    folder: Path, made: Mapping[str, Any], said: str, what: str, *, resume: bool = True
+    folder: Path, recipe: Mapping[str, Any], title: str, what: str, *, resume: bool = True
 ) -> Iterator[bool]:
     """Say and tell whether what is to be made in a folder is not finished; at the end it is.
 
     Args:
         folder: created if there is something to do.
-        made: what determines the content, for json: ``command``, its words, and more.
-        said: beginning of the line to print first.
+        recipe: what determines the content, for json: ``command``, its words, and more.
+        title: beginning of the line to print first.
         what: what is made, in that line.
         resume: False: it is not finished in any case.
 
@@ -230,27 +235,28 @@ def unfinished(
         UserError: the folder holds something else; says what differs.
     """
     record, first = folder / RECORD, rank_of_launch() == 0
-    made = json.loads(json.dumps(made))
+    recipe = json.loads(json.dumps(recipe))
     if resume and record.is_file():
-        known = json.loads(record.read_text())
-        finished = known.pop('finished')
-        if known != made and (finished or latest_checkpoint(folder) is not None):
+        stored = json.loads(record.read_text())
+        finished = stored.pop('finished')
+        if stored != recipe and (finished or latest_checkpoint(folder) is not None):
+            words = _other_words(stored.get('command', []), recipe['command'])
             raise UserError(
-                f'{folder} holds a training by another command or config ({record})'
-                f'{_other(known, made)}: remove that folder, or give another one'
+                f'{folder} holds a training by another command or config ({record}){words}: remove '
+                'that folder, or give another one'
             )
         if finished:
             if first:
-                print(f'{said}: finished, in {folder}', flush=True)
+                print(f'{title}: finished, in {folder}', flush=True)
             yield False
             return
     if first:
-        print(f'{said}: {what}, in {folder}', flush=True)
+        print(f'{title}: {what}, in {folder}', flush=True)
         folder.mkdir(parents=True, exist_ok=True)
-        write_text(record, json.dumps(dict(made, finished=False)) + '\n')
+        write_text(record, json.dumps(dict(recipe, finished=False)) + '\n')
     yield True
     if first:
-        write_text(record, json.dumps(dict(made, finished=True)) + '\n')
+        write_text(record, json.dumps(dict(recipe, finished=True)) + '\n')
 
 
 def is_finished(folder: Path) -> bool:
@@ -259,9 +265,8 @@ def is_finished(folder: Path) -> bool:
     return record.is_file() and json.loads(record.read_text())['finished']
 
 
-def _other(known: Mapping[str, Any], made: Mapping[str, Any]) -> str:
+def _other_words(before: Sequence[str], now: Sequence[str]) -> str:
     """Return in which words two commands differ, as part of a sentence."""
-    before, now = known.get('command', []), made['command']
     gone = [word for word in before if word not in now]
     new = [word for word in now if word not in before]
     if not gone and not new:
@@ -273,8 +278,7 @@ def command_of(row: Row, args: argparse.Namespace, seed: int) -> list[str]:
     """Return the command line of a row's training: its own folder, seed and options."""
     flags = ['--work-dir', str(row.folder), '--seed', str(seed + row.seed)]
     flags += ['--launcher', args.launcher]
-    names = ('no_validate', 'best_on_test', 'auto_scale_lr', 'deterministic', 'diff_rank_seed')
-    for name in (*names, 'no_persistent_workers'):
+    for name in FLAGS:
         flags += [f'--{name.replace("_", "-")}'] * bool(getattr(args, name))
     flags += ['--amp', args.amp] if args.amp else []
     return [row.config, *flags, *words_of(row)]
@@ -293,13 +297,13 @@ def export(row: Row, tool: Path, start: Start = Start()) -> None:
         return
     if folder.is_dir():
         return
-    part = row.folder / f'{TEACHER}.part'
-    shutil.rmtree(part, ignore_errors=True)
-    flags = ['--out', str(part), '--format', 'npz', '--logits', '--half']
+    partial_folder = row.folder / f'{TEACHER}.part'
+    shutil.rmtree(partial_folder, ignore_errors=True)
+    flags = ['--out', str(partial_folder), '--format', 'npz', '--logits', '--half']
     print(f'vectors of {row.name}: {folder}', flush=True)
     exporter = str(tool.with_name('export_teacher.py'))
     start.call(exporter, row.config, checkpoint_of(row.folder), *flags, *words_of(row))
-    part.rename(folder)
+    partial_folder.rename(folder)
 
 
 def checkpoint_of(folder: Path) -> str:

@@ -16,8 +16,8 @@ from mmengine.registry import init_default_scope
 from mmengine.utils.dl_utils import set_multi_processing
 from torch.utils.data import Dataset
 
-from mmvtr.cli.errors import MEANT, said_of
-from mmvtr.cli.signals import check_writable
+from mmvtr.cli.errors import USER_ERRORS, message_of
+from mmvtr.cli.options import check_writable
 from mmvtr.errors import AlreadyReported, UserError
 from mmvtr.registry import DATASETS, MODEL_WRAPPERS, bare_name
 from mmvtr.storage import FolderLock
@@ -58,12 +58,12 @@ def start_processes(cfg: Config, launcher: str) -> None:
     if launcher != 'pytorch':
         raise UserError(f'--launcher {launcher} needs CUDA; a CPU needs pytorch (torchrun)')
     dist.init_process_group('gloo')
-    own = dict(
+    defaults = dict(
         type='MMDistributedDataParallel',
         broadcast_buffers=False,
         find_unused_parameters=cfg.get('find_unused_parameters', False),
     )
-    cfg.model_wrapper_cfg = {**own, **wrapper, 'device_ids': None}
+    cfg.model_wrapper_cfg = {**defaults, **wrapper, 'device_ids': None}
 
 
 def stop_processes() -> None:
@@ -104,11 +104,11 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, D
                 built[loader].full_init()
             if not len(built[loader]):
                 raise ValueError('it has no item: no video that has a text')
-        except MEANT as error:
+        except USER_ERRORS as error:
             made_by = cfg.get('made_by') if isinstance(error, FileNotFoundError) else None
             raise UserError(
                 f'{loader}.dataset of {cfg.filename} cannot be built:\n'
-                f'{said_of(error).sentence}'
+                f'{message_of(error).sentence}'
                 + (f'\nthis makes them{_from_here(made_by)}' if made_by else '')
             ) from error
     return built
@@ -118,8 +118,8 @@ def _from_here(command: str) -> str:
     """Return ': COMMAND', with the whole path of its script, if a checkout with it is here."""
     checkout = Path(__file__).resolve().parents[2]
     words = command.split()
-    whole = [str(checkout / word) if (checkout / word).is_file() else word for word in words]
-    return f'{", with a checkout of mmvtr" if whole == words else ""}: {" ".join(whole)}'
+    here = [str(checkout / word) if (checkout / word).is_file() else word for word in words]
+    return f'{", with a checkout of mmvtr" if here == words else ""}: {" ".join(here)}'
 
 
 @contextmanager

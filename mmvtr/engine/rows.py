@@ -72,11 +72,11 @@ def rows_of(cfg: Any) -> list[Row]:
 
 def row_from(name: str, row: Mapping[str, Any], config: str, folder: Path) -> Row:
     """Return a row from its dict, which :func:`check_row` has accepted."""
-    made = {key: row[key] for key in ('seed', 'export', 'prefix') if key in row}
+    fields = {key: row[key] for key in ('seed', 'export', 'prefix') if key in row}
     of = row.get('of', ())
     lists = dict(of=(of,) if isinstance(of, str) else of, **{k: row.get(k, ()) for k in LISTS})
-    made.update({key: tuple(value) for key, value in lists.items()})
-    return Row(name, config, folder, dict(row.get('options') or {}), **made)
+    fields.update({key: tuple(value) for key, value in lists.items()})
+    return Row(name, config, folder, dict(row.get('options') or {}), **fields)
 
 
 def file_of(config: str, *folders: Path) -> str:
@@ -102,13 +102,13 @@ def name_folders(cfg: Any) -> None:
     for name, row in rows.items():
         check_row('before.', name, row)
         folder = named(row.get('folder', str(Path(cfg.work_dir) / name)), folders)
-        own = folders if row.get('run') is None else {**folders, name: folder}
-        row.update(named(row, own), folder=folder)
+        nameable = folders if row.get('run') is None else {**folders, name: folder}
+        row.update(named(row, nameable), folder=folder)
         folders[name] = folder
     for key in [key for key in cfg if key != 'before']:
-        found = named(cfg[key], folders)
-        if found != cfg[key]:
-            cfg[key] = found
+        replaced = named(cfg[key], folders)
+        if replaced != cfg[key]:
+            cfg[key] = replaced
 
 
 def check_row(
@@ -157,8 +157,10 @@ def check_row(
     for key, value in row.items():
         kind = kinds[key]
         if not isinstance(value, kind) or (key == 'seed' and isinstance(value, bool)):
-            said = ' or '.join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
-            raise ValueError(f'{where}.{key}: {said} expected, got {value!r:.80}')
+            expected = ' or '.join(
+                k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,))
+            )
+            raise ValueError(f'{where}.{key}: {expected} expected, got {value!r:.80}')
     for key in ('run', 'of'):
         words = row.get(key, ())
         if key in row and (not words or not all(isinstance(word, str) for word in words)):
@@ -172,9 +174,9 @@ def named(value: Any, folders: Mapping[str, str]) -> Any:
         ValueError: a string that begins with ``{NAME}`` of no folder.
     """
     if isinstance(value, Mapping):
-        return type(value)({key: named(one, folders) for key, one in value.items()})
+        return type(value)({key: named(item, folders) for key, item in value.items()})
     if isinstance(value, (list, tuple)):
-        return type(value)(named(one, folders) for one in value)
+        return type(value)(named(item, folders) for item in value)
     match = NAME.match(value) if isinstance(value, str) else None
     if match is None:
         return value
@@ -188,7 +190,7 @@ def names_in(value: Any) -> set[str]:
     if isinstance(value, Mapping):
         value = [*value.values()]
     if isinstance(value, (list, tuple)):
-        return {name for one in value for name in names_in(one)}
+        return {name for item in value for name in names_in(item)}
     match = NAME.match(value) if isinstance(value, str) else None
     return set() if match is None else {match[1]}
 
@@ -198,5 +200,5 @@ def reads(value: Any, folder: Path) -> bool:
     if isinstance(value, Mapping):
         value = [*value.values()]
     if isinstance(value, (list, tuple)):
-        return any(reads(one, folder) for one in value)
+        return any(reads(item, folder) for item in value)
     return isinstance(value, str) and f'{value}/'.startswith(f'{folder}/')

@@ -26,10 +26,9 @@ from mmvtr.engine.hooks.console import RowsLogProcessor, consoles, file_only, ra
 from mmvtr.engine.launching import LOADERS, check_datasets
 from mmvtr.engine.loops.evaluation import bare
 from mmvtr.engine.loops.facts import Training
-from mmvtr.engine.loops.facts_of_run import rates_of, wrappers_of
-from mmvtr.engine.loops.optim import check_custom_keys
 from mmvtr.engine.loops.resuming import options_of, rebuild_schedule
 from mmvtr.engine.loops.sharded import FullyShardedRetriever, adapt_optimizer, whole_states
+from mmvtr.engine.optim_wrappers import check_custom_keys, rates_of, wrappers_of
 from mmvtr.errors import UserError
 from mmvtr.evaluation.queries import write_queries
 from mmvtr.evaluation.results import Results, write_results
@@ -117,8 +116,8 @@ class ToolRunner(Runner):
         """
         self.datasets = check_datasets(self.cfg, self.reads)
         for loader, dataset in self.datasets.items():
-            kept = _WithDataset(getattr(self, f'_{loader}'), dataset=dataset)
-            setattr(self, f'_{loader}', kept)
+            loader_cfg = _WithDataset(getattr(self, f'_{loader}'), dataset=dataset)
+            setattr(self, f'_{loader}', loader_cfg)
         try:
             return super().build_model(model)
         except (OSError, RuntimeError, ValueError) as error:
@@ -230,8 +229,8 @@ class ToolRunner(Runner):
         """
         checkpoint = CheckpointLoader.load_checkpoint(filename, map_location, self.logger)
         model = bare(self.model)
-        known = model.state_dict().__contains__
-        checkpoint['state_dict'] = unwrapped(checkpoint['state_dict'], known, filename)
+        is_weight = model.state_dict().__contains__
+        checkpoint['state_dict'] = unwrapped(checkpoint['state_dict'], is_weight, filename)
         self.call_hook('after_load_checkpoint', checkpoint=checkpoint)
         model.load_state_dict(checkpoint['state_dict'], strict='prefixes' not in checkpoint)
         self._has_loaded = True
@@ -263,11 +262,11 @@ class _WithDataset(dict):
 
 def _end_workers(loader: Any) -> None:
     loader = getattr(loader, 'dataloader', loader)  # AlternatingTrainLoop's passes wrap it
-    for one in getattr(loader, 'loaders', [loader]):
-        kept = getattr(one, '_iterator', None)
-        if kept is not None:
-            kept._shutdown_workers()
-            one._iterator = None
+    for part in getattr(loader, 'loaders', [loader]):
+        iterator = getattr(part, '_iterator', None)
+        if iterator is not None:
+            iterator._shutdown_workers()
+            part._iterator = None
 
 
 def _not_of_mmengine(record: logging.LogRecord) -> bool:
@@ -311,16 +310,18 @@ def groups_in_words(wrapper: OptimWrapper, names: Optional[dict[int, str]] = Non
     counts: Counter = Counter()
     parts: dict[str, dict[str, None]] = {}
     for group in wrapper.optimizer.param_groups:
-        own = ', '.join(f'{key} {group[key]:g}' for key in ('lr', 'weight_decay') if key in group)
+        options = ', '.join(
+            f'{key} {group[key]:g}' for key in ('lr', 'weight_decay') if key in group
+        )
         for parameter in group['params']:
-            said = own if parameter.requires_grad else 'fixed'
-            counts[said] += 1
+            words = options if parameter.requires_grad else 'fixed'
+            counts[words] += 1
             path = (names or {}).get(id(parameter), '').split('.')
             part = '.'.join(path[: 2 if path[0] == 'encoder' and len(path) > 2 else 1])
-            parts.setdefault(said, {})[part] = None
+            parts.setdefault(words, {})[part] = None
     return [
-        f'{count} parameters{_in_brackets(parts[said])}: {said}'
-        for said, count in counts.most_common()
+        f'{count} parameters{_in_brackets(parts[words])}: {words}'
+        for words, count in counts.most_common()
     ]
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Optional, Sequence
+from typing import Optional, Sequence, Union
 
 from mmengine.config import Config
 
 from mmvtr.engine import launching
 from mmvtr.engine.checks.zero_shot import admit_random, state_zero_shot
-from mmvtr.engine.hooks.members import fuse_config, read_fusion
+from mmvtr.engine.hooks.members import fuse_config
 from mmvtr.engine.loops.checkpoint import local_file, read_matching
 from mmvtr.engine.loops.evaluation import bare
 from mmvtr.engine.loops.facts import Choice, Training, choice_of, trainings_of
@@ -19,14 +19,14 @@ from mmvtr.registry import forget_pretrained
 from mmvtr.storage.weights import read_checkpoint
 
 
-def checkpoints_of(cfg: Config, given: Sequence[str]) -> list[str]:
+def checkpoints_of(cfg: Config, paths: Sequence[str]) -> list[str]:
     """Return the checkpoints to test: those that are given, else the config's ``load_from``.
 
     Raises:
         UserError: ``load_from_prefixes`` takes a part of it, which cannot be tested.
     """
-    if given or cfg.get('load_from') is None:
-        return list(given)
+    if paths or cfg.get('load_from') is None:
+        return list(paths)
     if cfg.get('load_from_prefixes'):
         raise UserError(
             f'{cfg.filename} starts from a part of {cfg.load_from} (load_from_prefixes): give the '
@@ -39,7 +39,7 @@ def runner_of_test(
     cfg: Config,
     checkpoints: Sequence[str],
     *,
-    fusion: Optional[Sequence[str]] = None,
+    fusion: Union[str, Sequence[float]] = 'sum',
     random: bool = False,
     launcher: str = 'none',
 ) -> ToolTestRunner:
@@ -48,7 +48,7 @@ def runner_of_test(
     Args:
         cfg: changed in place: its weights and seed, and its model for several checkpoints.
         checkpoints: files of the same model; none: as the config builds it.
-        fusion: fusion of several, see :func:`~mmvtr.engine.hooks.members.read_fusion`.
+        fusion: fusion of several, see :func:`~mmvtr.engine.hooks.members.fuse_config`.
         random: whether parts of a model without a checkpoint may be random.
         launcher: see :func:`~mmvtr.engine.launching.start_processes`.
 
@@ -68,7 +68,7 @@ def runner_of_test(
             path if seed is None else f'{path} (seed {seed})'
             for path, seed in zip(checkpoints, seeds)
         ]
-        fuse_config(cfg, origins, read_fusion(fusion))
+        fuse_config(cfg, origins, fusion)
     if seeds:
         forget_pretrained(cfg.model)
     elif random:
@@ -84,7 +84,7 @@ def runner_of_test(
         for member, path in zip(bare(runner.model).members, checkpoints):
             member.load_state_dict(read_matching(member, path)['state_dict'])
     state_choice(runner, choices)
-    state_trainings(runner, [one for trainings in trainings_of_each for one in trainings])
+    state_trainings(runner, [training for trainings in trainings_of_each for training in trainings])
     return runner
 
 

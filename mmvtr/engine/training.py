@@ -227,7 +227,7 @@ class PartHook(Hook):
         if self.done:  # the best checkpoint, which is tested at the end
             return
         weights = checkpoint['state_dict']
-        kept = {name: x for name, x in weights.items() if name.startswith(self.prefixes)}
+        selected = {name: x for name, x in weights.items() if name.startswith(self.prefixes)}
         checkpoint.clear()  # also removes queues, averages etc.
-        checkpoint.update(state_dict=kept, prefixes=self.prefixes)
+        checkpoint.update(state_dict=selected, prefixes=self.prefixes)
         self.done = True

@@ -123,7 +123,7 @@ def difference(
     seeds = sorted(ours.values.keys() & theirs.values.keys())
     if not seeds:
         return None
-    own, base = (float(np.mean([one.values[s] for s in seeds])) for one in (ours, theirs))
+    own, base = (float(np.mean([x.values[s] for s in seeds])) for x in (ours, theirs))
     fields, groups = _gains(f'{system}, {metric}', ours, theirs, seeds)
     totals = _totals(fields, groups)
     about = dict(system=system, metric=metric, base=base, own=own, seeds=len(seeds))
@@ -135,17 +135,17 @@ def difference(
         p = permutation_p(totals)
         return Difference(mean=own - base, low=low, high=high, p=p, over='queries', **about)
     if fields:
-        found = of_seeds_and_queries(fields, groups or None, draws=draws)
+        estimate = of_seeds_and_queries(fields, groups or None, draws=draws)
     else:
-        found = of_seeds([ours.values[seed] - theirs.values[seed] for seed in seeds])
-    low, high = found.interval
+        estimate = of_seeds([ours.values[seed] - theirs.values[seed] for seed in seeds])
+    low, high = estimate.interval
     return Difference(
-        mean=found.mean,
+        mean=estimate.mean,
         low=low,
         high=high,
-        p=found.p,
+        p=estimate.p,
         over='' if len(seeds) == 1 else 'seeds, queries' if fields else 'seeds',
-        p_within=None if margin is None or len(seeds) == 1 else found.p_within(margin),
+        p_within=None if margin is None or len(seeds) == 1 else estimate.p_within(margin),
         **about,
     )
 
@@ -155,18 +155,18 @@ def _gains(
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return the differences of queries that have a value, float64 [S, Q] each, and their groups;
     nothing where a seed has none."""
-    if not all(one.queries.get(seed) for one in (ours, theirs) for seed in seeds):
+    if not all(x.queries.get(seed) for x in (ours, theirs) for seed in seeds):
         return [], []
     fields, groups = [], []
     for place, first in enumerate(theirs.queries[seeds[0]]):
-        known = ~np.isnan(first)
+        answered = ~np.isnan(first)
         pairs = [(ours.queries[seed][place], theirs.queries[seed][place]) for seed in seeds]
         for pair in pairs:
-            if not all(np.array_equal(~np.isnan(values), known) for values in pair):
+            if not all(np.array_equal(~np.isnan(values), answered) for values in pair):
                 raise ValueError(f'{where}: the two do not have values for the same queries')
-        if known.any():
-            fields.append(np.stack([mine[known] - base[known] for mine, base in pairs]))
-            groups += [theirs.groups[place][known]] if len(theirs.groups) else []
+        if answered.any():
+            fields.append(np.stack([mine[answered] - base[answered] for mine, base in pairs]))
+            groups += [theirs.groups[place][answered]] if len(theirs.groups) else []
     return fields, groups
 
 

@@ -99,15 +99,13 @@ class RelevanceMetric(Metric):
             side: graded_values(getattr(sides, side), relevance, k=self.k, dim=dim)
             for side, dim in (('t2v', 1), ('v2t', 0))
         }
-        found: dict[str, ByQuery] = {}
+        by_key: dict[str, ByQuery] = {}
         for measure in self.measures:
-            both = {
-                side: self._known(getattr(one, MEASURES[measure])) for side, one in graded.items()
-            }
+            both = {side: self._known(getattr(x, MEASURES[measure])) for side, x in graded.items()}
             name = self._named(measure)
-            found.update({f'{side}_{name}': {side: values} for side, values in both.items()})
-            found[f'avg_{name}'] = {side: values / 2 for side, values in both.items()}
-        return found
+            by_key.update({f'{side}_{name}': {side: values} for side, values in both.items()})
+            by_key[f'avg_{name}'] = {side: values / 2 for side, values in both.items()}
+        return by_key
 
     def _known(self, values: Tensor) -> Tensor:
         """Return values of queries in percent, float64; of those without a match NaN, or 0."""

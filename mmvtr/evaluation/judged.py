@@ -91,25 +91,25 @@ class JudgedMetric(Metric):
         return self._numbers(directed(matrices['scores']), relation, self._known(relation))
 
     def chance(self, relation: Relation) -> dict[str, float]:
-        known = self._known(relation)
-        numbers = self._numbers(directed(constant(relation)), relation, known)
+        judgments = self._known(relation)
+        numbers = self._numbers(directed(constant(relation)), relation, judgments)
         return {key: x for key, x in numbers.items() if 'queries' not in key}
 
     def ceiling(self, relation: Relation) -> dict[str, float]:
-        known = self._known(relation)
-        perfect = Directed(*(judgments.right.float() for judgments in known))
-        numbers = self._numbers(perfect, relation, known)
+        judgments = self._known(relation)
+        perfect = Directed(*(of_side.right.float() for of_side in judgments))
+        numbers = self._numbers(perfect, relation, judgments)
         return {key: x for key, x in numbers.items() if not re.search('queries|share', key)}
 
     def _known(self, relation: Relation) -> Directed:
         """Return each direction's judged queries, and its right and known pairs, bool [T, V]."""
-        known = {}
+        by_side = {}
         for (name, dim), grades in zip((('t2v', 1), ('v2t', 0)), self._grades(relation)):
             judged = ~grades.isnan()
             annotated = relation.positives & ~judged
             right = (grades >= self.at_least) | annotated
-            known[name] = _Known(judged.any(dim), right, judged | annotated)
-        return Directed(known['t2v'], known['v2t'])
+            by_side[name] = _Known(judged.any(dim), right, judged | annotated)
+        return Directed(by_side['t2v'], by_side['v2t'])
 
     def _grades(self, relation: Relation) -> Directed:
         """Return the metric's own judgments, or those of the dataset."""
@@ -124,30 +124,30 @@ class JudgedMetric(Metric):
             )
         return Directed(*(x.to(relation.positives.device) for x in grades))
 
-    def _numbers(self, scores: Directed, relation: Relation, known: Directed) -> dict[str, float]:
+    def _numbers(self, scores: Directed, relation: Relation, judged: Directed) -> dict[str, float]:
         numbers: dict[str, float] = {}
-        for name, *rows in self._rows(scores, relation, known):
+        for name, *rows in self._rows(scores, relation, judged):
             of_direction = self._of_queries(*rows)
             numbers.update({f'{name}_{key}': value for key, value in of_direction.items()})
         return numbers
 
     def by_query(self, scores: Union[Tensor, Directed], relation: Relation) -> dict[str, ByQuery]:
         """See :class:`Metric`; without ``P_known``, which is defined over all queries."""
-        found, known = {}, self._known(relation)
-        for name, *rows in self._rows(directed(scores), relation, known):
-            answerable = getattr(known, name).asked
+        by_key, judgments = {}, self._known(relation)
+        for name, *rows in self._rows(directed(scores), relation, judgments):
+            answerable = getattr(judgments, name).asked
             for key, values in self._values(*rows).items():
                 whole = torch.full(answerable.shape, torch.nan, dtype=torch.float64)
                 whole[answerable.cpu()] = 100 * values.double().cpu()
-                found[f'{name}_{key}'] = {name: whole}
-        return found
+                by_key[f'{name}_{key}'] = {name: whole}
+        return by_key
 
     def _rows(
-        self, scores: Directed, relation: Relation, known: Directed
+        self, scores: Directed, relation: Relation, judgments: Directed
     ) -> Iterator[tuple[str, Tensor, Tensor, Tensor, Tensor]]:
         """Yield the inputs of :meth:`_values` for each direction, one row a judged query."""
         for name, dim in (('t2v', 1), ('v2t', 0)):
-            answerable, right, judged = getattr(known, name)
+            answerable, right, judged = getattr(judgments, name)
             matrices = (getattr(scores, name), right, judged, relation.positives)
             yield name, *((x if dim == 1 else x.t())[answerable] for x in matrices)
 
@@ -181,8 +181,8 @@ class JudgedMetric(Metric):
             numbers[f'P{k}_known'] = numbers[f'P{k}'] / numbers[f'share{k}']
         extra = (right & ~annotated).any(1).sum()
         # a measure that no query has (nothing judged among the first k, no extra pair) has no key
-        found = {key: 100 * float(x) for key, x in numbers.items() if not x.isnan()}
-        return {**found, 'queries': float(len(scores)), 'extra_queries': float(extra)}
+        percent = {key: 100 * float(x) for key, x in numbers.items() if not x.isnan()}
+        return {**percent, 'queries': float(len(scores)), 'extra_queries': float(extra)}
 
 
 class _Known(NamedTuple):

@@ -141,8 +141,8 @@ def directed(scores: Union[Tensor, Directed]) -> Directed:
 
 def constant(relation: Relation) -> Tensor:
     """Return a constant score matrix, whose expected metrics are those of chance."""
-    one = torch.zeros(1, device=relation.positives.device)
-    return one.expand(relation.positives.shape)
+    zero = torch.zeros(1, device=relation.positives.device)
+    return zero.expand(relation.positives.shape)
 
 
 def evaluate(
@@ -224,9 +224,9 @@ def check_matrix(name: str, matrix: Tensor, relation: Relation) -> None:
     expected = relation.positives.shape
     if matrix.shape != expected:
         raise ValueError(f'matrix {name!r} is {list(matrix.shape)}, the relation {list(expected)}')
-    found = first_nan(matrix)
-    if found is not None:
-        text, video = found
+    place = first_nan(matrix)
+    if place is not None:
+        text, video = place
         raise ValueError(
             f'{name!r} is NaN for text {_id(relation.text_ids, text)} '
             f'and video {_id(relation.video_ids, video)}'
@@ -273,12 +273,12 @@ class OfMMEngine(Metric):
 def samples_of(matrices: Matrices, relation: Relation) -> Iterator[dict[str, Any]]:
     """Yield the data sample of each text that :class:`OfMMEngine` passes to the metric."""
     scores = directed(matrices['scores']).t2v
-    for row, own in enumerate(relation.positives):
+    for row, matches in enumerate(relation.positives):
         yield dict(
             text_id=relation.text_ids[row] if len(relation.text_ids) else str(row),
             sample_idx=row,
             pred_score=scores[row].clone(),
-            gt_label=own.nonzero()[:, 0],
+            gt_label=matches.nonzero()[:, 0],
         )
 
 
@@ -303,6 +303,6 @@ def metrics_of(
         dataset: the evaluated dataset.
     """
     listed = listed_metrics(evaluator)
-    built = [METRICS.build(one) if isinstance(one, dict) else one for one in listed]
+    built = [METRICS.build(x) if isinstance(x, dict) else x for x in listed]
     meta = getattr(dataset, 'metainfo', None)
-    return [OfMMEngine(one, meta) if isinstance(one, BaseMetric) else one for one in built]
+    return [OfMMEngine(x, meta) if isinstance(x, BaseMetric) else x for x in built]

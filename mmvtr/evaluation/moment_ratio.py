@@ -82,8 +82,8 @@ class MomentRatioMetric(Metric):
         if ratio is None:
             return
         answerable = relation.positives.any(1)
-        known = (~ratio.isnan() & answerable).sum()
+        count = (~ratio.isnan() & answerable).sum()
         for low, high in zip(self.edges, self.edges[1:]):
             texts = ((ratio > low) & (ratio <= high) & answerable).nonzero().flatten()
             if len(texts):
-                yield f'{low:g}-{high:g}', texts, float(100 * len(texts) / known)
+                yield f'{low:g}-{high:g}', texts, float(100 * len(texts) / count)

@@ -100,8 +100,8 @@ def sums_of_drawn(
             times @ field.T / times.sum(1, keepdims=True) for times, field in zip(drawn, fields)
         )
     # a video's sum over its queries counts as often as the video is drawn
-    found, places = np.unique(np.concatenate(videos), return_inverse=True)
-    counts = _counts(len(found), draws)
+    distinct, places = np.unique(np.concatenate(videos), return_inverse=True)
+    counts = _counts(len(distinct), draws)
     parts = np.split(places, np.cumsum([len(those) for those in videos])[:-1])
     return sum(_mean_of_drawn(counts, those, field) for those, field in zip(parts, fields))
 

@@ -59,8 +59,8 @@ def queries_of(
             if prefix and not reads_scores_alone(metric):
                 continue
             start = f'{prefix}/{metric.prefix}' if prefix else metric.prefix
-            found = metric.by_query(these, relation)
-            values.update({f'{start}/{key}': of_key for key, of_key in found.items()})
+            of_metric = metric.by_query(these, relation)
+            values.update({f'{start}/{key}': of_key for key, of_key in of_metric.items()})
     texts, videos = groups(relation.positives)
     return QueryValues(values, dict(t2v=texts, v2t=videos))
 

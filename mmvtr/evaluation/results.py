@@ -113,9 +113,14 @@ def refuse_other_test(one: Results, other: Results, names: tuple[str, str]) -> N
     Raises:
         ValueError: they differ: names the set, the hash of ids or the counts.
     """
-    if one.protocol is None or other.protocol is None:
-        return
-    mine, theirs = one.protocol['tested'], other.protocol['tested']
+    if one.protocol is not None and other.protocol is not None:
+        refuse_other_tested(one.protocol['tested'], other.protocol['tested'], names)
+
+
+def refuse_other_tested(
+    mine: Mapping[str, Any], theirs: Mapping[str, Any], names: tuple[str, str]
+) -> None:
+    """Raise the ValueError of :func:`refuse_other_test` unless two dicts ``tested`` agree."""
     for key in _TESTED:
         if mine.get(key) != theirs.get(key):
             sets = [f'{name}: {_tested(x)}' for name, x in zip(names, (mine, theirs))]

@@ -124,7 +124,7 @@ class RetrievalMetric(Metric):
 
     def by_query(self, scores: Union[Tensor, Directed], relation: Relation) -> dict[str, ByQuery]:
         """See :class:`Metric`: R@K (0 or 100 a query), mean rank, and the sums of R@K."""
-        found: dict[str, ByQuery] = {}
+        by_key: dict[str, ByQuery] = {}
         sums: dict[str, Tensor] = {}
         for direction, count in self._counts(directed(scores), relation.positives):
             ranks, side = count.mean_ranks().double().cpu(), direction[:3]
@@ -132,13 +132,13 @@ class RetrievalMetric(Metric):
                 k: (100.0 * (ranks <= k)).double().where(~ranks.isnan(), torch.nan)
                 for k in self.shown
             }
-            found.update({f'{direction}_R{k}': {side: hit} for k, hit in hits.items()})
-            found[f'{direction}_MnR'] = {side: ranks}
+            by_key.update({f'{direction}_R{k}': {side: hit} for k, hit in hits.items()})
+            by_key[f'{direction}_MnR'] = {side: ranks}
             sums[direction] = sum(hits[k] for k in self.recall_at)
         t2v = sums.pop('t2v')
         for v2t, values in sums.items():
-            found['rsum' + v2t.removeprefix('v2t')] = dict(t2v=t2v, v2t=values)
-        return found if sums else {**found, 't2v_SumR': dict(t2v=t2v)}
+            by_key['rsum' + v2t.removeprefix('v2t')] = dict(t2v=t2v, v2t=values)
+        return by_key if sums else {**by_key, 't2v_SumR': dict(t2v=t2v)}
 
     def _of_mean_ranks(self, counts: RankCounts) -> dict[str, float]:
         ranks = counts.mean_ranks()
@@ -218,30 +218,28 @@ class SemanticMetric(Metric):
         """Return the measures; ``scores`` by the field of the relation they are compared with."""
         values = self._values(scores, relation)
         return {
-            key: 100 * float(one.nanmean())
-            for key, found in values.items()
-            for one in found.values()
+            key: 100 * float(x.nanmean()) for key, sides in values.items() for x in sides.values()
         }
 
     def by_query(self, scores: Union[Tensor, Directed], relation: Relation) -> dict[str, ByQuery]:
         values = self._values(dict.fromkeys(NEEDS.values(), scores), relation)
         return {
-            key: {side: 100 * one.double().cpu() for side, one in found.items()}
-            for key, found in values.items()
+            key: {side: 100 * x.double().cpu() for side, x in sides.items()}
+            for key, sides in values.items()
         }
 
     def _values(
         self, scores: Mapping[str, Union[Tensor, Directed]], relation: Relation
     ) -> dict[str, ByQuery]:
         functions = dict(P1=precision_at_1, mAP=average_precision, nDCG=self._ndcg)
-        found = {}
+        by_key = {}
         for direction, dim in (('t2v', 1), ('v2t', 0)):
             for name in self.measures:
                 target = known(relation, NEEDS[name], name)
                 matrix = getattr(directed(scores[NEEDS[name]]), direction)
                 key = f'{direction}_{name}' + (str(self.k) if name == 'nDCG' else '')
-                found[key] = {direction: functions[name](matrix, target, dim=dim)}
-        return found
+                by_key[key] = {direction: functions[name](matrix, target, dim=dim)}
+        return by_key
 
     def _ndcg(self, scores: Tensor, relevance: Tensor, *, dim: int) -> Tensor:
         return ndcg_at_k(scores, relevance, k=self.k, dim=dim)

@@ -72,9 +72,9 @@ def of_seeds(values: Sequence[float]) -> Estimate:
     Args:
         values: at least one.
     """
-    found, freedom = np.asarray(values, dtype=np.float64), len(values) - 1
-    error = float(found.std(ddof=1)) / math.sqrt(len(found)) if freedom else math.inf
-    return Estimate(float(found.mean()), error, max(freedom, 1))
+    numbers, freedom = np.asarray(values, dtype=np.float64), len(values) - 1
+    error = float(numbers.std(ddof=1)) / math.sqrt(len(numbers)) if freedom else math.inf
+    return Estimate(float(numbers.mean()), error, max(freedom, 1))
 
 
 def of_seeds_and_queries(

@@ -120,9 +120,9 @@ def protocol_line(protocol: Mapping[str, object]) -> str:
     """
     items = [f'{name} {value}' for name, value in protocol.items() if value is not None]
     # Keep an item on one line if it fits.
-    kept = [x.replace(' ', '\xa0') if len(x) < WIDTH - 12 else x for x in items]
+    unbroken = [x.replace(' ', '\xa0') if len(x) < WIDTH - 12 else x for x in items]
     wrapped = textwrap.fill(
-        f'protocol: {" | ".join(kept)}',
+        f'protocol: {" | ".join(unbroken)}',
         WIDTH,
         subsequent_indent=' ' * 10,
         break_on_hyphens=False,
@@ -189,7 +189,7 @@ def _narrower(
     first, *others = cells
     parts = [[first]]
     for name in others:
-        if len(parts[-1]) > 1 and sum(cells[known] for known in [*parts[-1], name]) > room:
+        if len(parts[-1]) > 1 and sum(cells[x] for x in [*parts[-1], name]) > room:
             parts.append([first])
         parts[-1].append(name)
     return [(directions, part) for part in parts]
@@ -202,8 +202,8 @@ def _part(
     columns: Mapping[str, Mapping[str, float]],
 ) -> str:
     """Return the block of some directions and columns, without empty rows."""
-    known = [row for row in rows if row.keys.keys() & {*directions}]
-    return _block(known, directions, {name: columns[name] for name in names})
+    shown = [row for row in rows if row.keys.keys() & {*directions}]
+    return _block(shown, directions, {name: columns[name] for name in names})
 
 
 def _values(

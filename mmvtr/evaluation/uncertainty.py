@@ -156,10 +156,10 @@ def _of_queries(
     direction: str, uncertainty: Tensor, scores: Tensor, positives: Tensor, *, dim: int
 ) -> dict[str, float]:
     rank = ranks(scores, positives, dim=dim)
-    asked = ~rank.isnan()
-    if not asked.any():
+    answerable = ~rank.isnan()
+    if not answerable.any():
         raise ValueError(f'{direction}: no query has a match')
-    rank, uncertainty = rank[asked], uncertainty[asked]
+    rank, uncertainty = rank[answerable], uncertainty[answerable]
     wrong = (rank > 1).double()
     accuracy = 100 * (1 - risk_coverage(uncertainty, wrong))
     numbers = {
@@ -168,6 +168,6 @@ def _of_queries(
     }
     numbers['R1_area'] = accuracy.mean()
     numbers['rejection'] = 100 * rejection_ratio(uncertainty, wrong)
-    numbers['rejection_scores'] = 100 * rejection_ratio(-scores.amax(dim)[asked], wrong)
+    numbers['rejection_scores'] = 100 * rejection_ratio(-scores.amax(dim)[answerable], wrong)
     numbers['calibration'] = 100 * spearman(uncertainty, rank)
     return {f'{direction}_{name}': float(value) for name, value in numbers.items()}

@@ -61,9 +61,9 @@ def arrays_too(function: Function, *, mapped: bool = False) -> Function:
 
     @wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
-        given = {**dict(zip(names, args)), **kwargs}
-        for name, one in given.items():
-            kind = type(one)
+        arguments = {**dict(zip(names, args)), **kwargs}
+        for name, value in arguments.items():
+            kind = type(value)
             module = kind.__module__.partition('.')[0]
             listed = module == 'builtins' and not (kind in (list, tuple) and name in tensors)
             if module in CONVERSIONS and not listed:
@@ -71,14 +71,14 @@ def arrays_too(function: Function, *, mapped: bool = False) -> Function:
                     f'{function.__name__}: {name} must be a numpy array or a torch tensor, not '
                     f'{kind.__name__}: give {CONVERSIONS[module].format(name)}'
                 )
-            refuse_unreadable(one, name, numbers=False)
-        arrays = [*filter(_is_array, given.values())]
+            refuse_unreadable(value, name, numbers=False)
+        arrays = [*filter(_is_array, arguments.values())]
         if mapped:
             return _back(function(*args, **kwargs), arrays) if arrays else function(*args, **kwargs)
-        made = {name: _tensor(one) for name, one in given.items()}
-        made.update((x, at_least_float32(made[x])) for x in wide & {*made} if made[x] is not None)
-        found = function(*(made[x] for x in names[: len(args)]), **{x: made[x] for x in kwargs})
-        return _back(found, arrays) if arrays else found
+        read = {name: _tensor(value) for name, value in arguments.items()}
+        read.update((x, at_least_float32(read[x])) for x in wide & {*read} if read[x] is not None)
+        out = function(*(read[x] for x in names[: len(args)]), **{x: read[x] for x in kwargs})
+        return _back(out, arrays) if arrays else out
 
     return called
 
@@ -130,15 +130,15 @@ def _tensor(x: Any) -> Any:
     return torch.from_numpy(x if plain else x.astype(x.dtype.newbyteorder('='), order='C'))
 
 
-def _back(x: Any, given: Sequence[Any]) -> Any:
-    """Return tensors as arrays, which share no memory with ``given``."""
+def _back(x: Any, inputs: Sequence[Any]) -> Any:
+    """Return tensors as arrays, which share no memory with ``inputs``."""
     if isinstance(x, Tensor):
         import numpy as np
 
-        found = x.detach().cpu().numpy()
-        return found.copy() if any(np.may_share_memory(found, one) for one in given) else found
+        array = x.detach().cpu().numpy()
+        return array.copy() if any(np.may_share_memory(array, part) for part in inputs) else array
     if isinstance(x, tuple):
-        parts = [_back(one, given) for one in x]
+        parts = [_back(part, inputs) for part in x]
         return type(x)(*parts) if hasattr(x, '_fields') else tuple(parts)
     return x
 
@@ -153,6 +153,19 @@ def at_least_float32(x: Tensor) -> Tensor:
             torch.float32
     """
     return x.float() if x.is_floating_point() and x.element_size() < 4 else x
+
+
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """Return ``a @ b``, [..., M, N], in the type of both also under autocast, which loses digits.
+
+    Example:
+        ::
+
+            >>> product(torch.tensor([[1.0, 2.0]]), torch.eye(2))
+            tensor([[1., 2.]])
+    """
+    with torch.autocast(a.device.type, enabled=False):
+        return a @ b
 
 
 def check_one_of(known: Collection, **given: Any) -> None:
@@ -194,6 +207,26 @@ def check_range(interval: str, **given: Any) -> None:
         below = number < high if interval[-1] == ')' else number <= high
         if not (above and below):
             raise ValueError(f'{name} must {words}, not {value!r}')
+
+
+def check_valid(mask: Tensor, item: str, entry: str) -> None:
+    """Raise ValueError unless each row of a mask, bool [N, L], has a True.
+
+    Args:
+        mask: bool [N, L].
+        item, entry: names of a row and of an entry, for the message.
+
+    Example:
+        ::
+
+            >>> check_valid(torch.tensor([[True], [False]]), 'video', 'frame')
+            Traceback (most recent call last):
+            ValueError: video 1 has no valid frame: its mask is all False
+    """
+    some = mask.any(1)
+    if not some.all():
+        row = int(some.int().argmin())
+        raise ValueError(f'{item} {row} has no valid {entry}: its mask is all False')
 
 
 def check_shapes(**tensors: Tensor) -> None:

@@ -13,17 +13,10 @@ from torch import Tensor
 
 from mmvtr.dist import gather_padded, gather_rows
 from mmvtr.functional.metrics.graded_relevance import class_overlap, class_relevance
+from mmvtr.functional.similarities.distinct import places_in_groups
+from mmvtr.functional.values import product
 from mmvtr.models.blocks import Pairs
 from mmvtr.models.target import Annotation, Target
-
-
-def annotated_target(data_samples: dict[str, Any], device: torch.device) -> Target:
-    """Return the target of the joint batch: its positives.
-
-    It also has relevance and overlap if the dataset has classes, agreement if the samples have it,
-    and truth if the dataset is an oracle's.
-    """
-    return JointIds(data_samples, device).target()
 
 
 class JointIds:
@@ -66,17 +59,16 @@ class JointIds:
             field: _matches(videos[rows], self._video_idx)
             for field, videos in self._videos_of.items()
         }
-        positives, known = matches.pop('positives'), dict[str, Tensor](matches)
+        positives, facts = matches.pop('positives'), dict[str, Tensor](matches)
         if self._agreement is not None:
             texts, videos = self._agreement
-            with torch.autocast(videos.device.type, enabled=False):  # a sum of both signs cancels
-                known['agreement'] = texts[rows] @ videos.t()
+            facts['agreement'] = product(texts[rows], videos.t())  # a sum of both signs cancels
         if self._classes is not None:
             texts, videos = self._classes
             some = {kind: sets[rows] for kind, sets in texts.items()}
-            known['relevance'] = class_relevance(some, videos)
-            known['overlap'] = class_overlap(some, videos)
-        return Target(positives, known=Annotation(**known))
+            facts['relevance'] = class_relevance(some, videos)
+            facts['overlap'] = class_overlap(some, videos)
+        return Target(positives, known=Annotation(**facts))
 
     @property
     def ids(self) -> tuple[Tensor, Tensor]:
@@ -87,18 +79,16 @@ class JointIds:
         """Return the annotated pairs, in the order of texts, without making a matrix."""
         videos = self._videos_of['positives']
         order = self._video_idx.argsort(stable=True)
-        known = self._video_idx[order]
-        first, last = (torch.searchsorted(known, videos, right=right) for right in (False, True))
+        ordered = self._video_idx[order]
+        first, last = (torch.searchsorted(ordered, videos, right=right) for right in (False, True))
         counts = (last - first).masked_fill(videos < 0, 0).flatten()
         # One entry per listed video and per column that shows it.
-        place = torch.arange(int(counts.sum()), device=counts.device)
-        place = place - (counts.cumsum(0) - counts).repeat_interleave(counts)
-        columns = order[first.flatten().repeat_interleave(counts) + place]
-        texts = torch.arange(len(videos), device=counts.device)
-        rows = texts.repeat_interleave(videos.shape[1]).repeat_interleave(counts)
-        unique = (rows * len(known) + columns).unique()  # a text may list a video twice
-        columns = unique % max(len(known), 1)
-        return Pairs(unique // max(len(known), 1), columns, self.shape)
+        entry = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
+        columns = order[first.flatten()[entry] + places_in_groups(entry)]
+        rows = entry // max(videos.shape[1], 1)
+        unique = (rows * len(ordered) + columns).unique()  # a text may list a video twice
+        columns = unique % max(len(ordered), 1)
+        return Pairs(unique // max(len(ordered), 1), columns, self.shape)
 
 
 def match(data_samples: dict[str, Any], device: torch.device, key: str = 'text_videos') -> Tensor:

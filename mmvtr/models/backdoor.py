@@ -285,9 +285,9 @@ class BackdoorRetriever(BaseModel):
             names: names of the matrices to return; None: all.
         """
         alone = {f'scores_{k}' for k in range(len(self.members))}
-        wanted = None if names is None else {'scores', *names} - alone
+        needed = None if names is None else {'scores', *names} - alone
         matrices = [
-            member.score(of_member(texts, k), of_member(videos, k), wanted)
+            member.score(of_member(texts, k), of_member(videos, k), needed)
             for k, member in enumerate(self.members)
         ]
         return fuse(matrices, self.weights)
@@ -358,15 +358,15 @@ def preprocessor_of(members: Sequence[Union[dict, nn.Module]]) -> Union[dict, nn
     Raises:
         ValueError: the members' configs name different ones.
     """
-    found = [
+    configs = [
         member.get('data_preprocessor') or preprocessor_of(_inner(member))
         for member in members
         if isinstance(member, dict)
     ]
-    if any(other != found[0] for other in found):
-        raise ValueError(f'members see one batch and need one data_preprocessor, got {found}')
-    if found or not members:
-        return found[0] if found else None
+    if any(other != configs[0] for other in configs):
+        raise ValueError(f'members see one batch and need one data_preprocessor, got {configs}')
+    if configs or not members:
+        return configs[0] if configs else None
     return members[0].data_preprocessor
 
 
@@ -401,12 +401,12 @@ def one_environment(environments: Tensor, count: int) -> int:
     Raises:
         ValueError: there are several environments, or this one has no member.
     """
-    found = environments.unique().tolist()
-    if len(found) > 1:
+    numbers = environments.unique().tolist()
+    if len(numbers) > 1:
         raise ValueError(
-            f'a batch must be of one environment over all processes, this one has {found}: set '
+            f'a batch must be of one environment over all processes, this one has {numbers}: set '
             "batch_sampler=dict(type='EnvironmentBatchSampler') in the train dataloader"
         )
-    if not 0 <= found[0] < count:
-        raise ValueError(f'environment {found[0]} has no member: there are {count}, from 0')
-    return found[0]
+    if not 0 <= numbers[0] < count:
+        raise ValueError(f'environment {numbers[0]} has no member: there are {count}, from 0')
+    return numbers[0]

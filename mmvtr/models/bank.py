@@ -56,11 +56,11 @@ class MemoryBank(nn.Module):
     @property
     def levels(self) -> Levels:
         """All K rows, filled or not; views of the buffers, which the next push changes."""
-        found = {name: Embedding(getattr(self, f'mean_{name}')) for name in self.names}
+        levels = {name: Embedding(getattr(self, f'mean_{name}')) for name in self.names}
         if self.has_gaussian:
             mean, log_std = (getattr(self, f'{x}_{GAUSSIAN}') for x in ('mean', 'log_std'))
-            found[GAUSSIAN] = Embedding(mean, log_std=log_std)
-        return found
+            levels[GAUSSIAN] = Embedding(mean, log_std=log_std)
+        return levels
 
     @torch.no_grad()
     def push(self, levels: Levels, video: Tensor) -> None:
@@ -70,14 +70,14 @@ class MemoryBank(nn.Module):
             levels: levels of the N keys, with means for all levels of the bank.
             video: int64 [N], the training video of each.
         """
-        count, kept = len(video), slice(max(0, len(video) - self.size), None)
-        rows = (self.pushed + torch.arange(count, device=self.video.device)[kept]) % self.size
-        self.video[rows] = video[kept]
+        count, newest = len(video), slice(max(0, len(video) - self.size), None)
+        rows = (self.pushed + torch.arange(count, device=self.video.device)[newest]) % self.size
+        self.video[rows] = video[newest]
         for name in self.names:
-            self._put(f'mean_{name}', rows, levels[name].mean[kept])
+            self._put(f'mean_{name}', rows, levels[name].mean[newest])
         if self.has_gaussian:
-            self._put(f'mean_{GAUSSIAN}', rows, levels[GAUSSIAN].mean[kept])
-            self._put(f'log_std_{GAUSSIAN}', rows, levels[GAUSSIAN].log_std[kept])
+            self._put(f'mean_{GAUSSIAN}', rows, levels[GAUSSIAN].mean[newest])
+            self._put(f'log_std_{GAUSSIAN}', rows, levels[GAUSSIAN].log_std[newest])
         self.pushed += count
 
     def _put(self, name: str, rows: Tensor, values: Tensor) -> None:

@@ -126,11 +126,10 @@ def losses_in_blocks(
         }
 
     with uncached_autocast(temperature.device.type):
-        made = [recomputed(left_by, some) for some in blocks]
-    left = _join(made)
+        left = _join([recomputed(left_by, some) for some in blocks])
     figures, sums = _join(gather_nested(left)) if left[0] or losses else left
-    found = {} if supervision is None else supervision.finish(begun, figures)
-    return {**found, **{f'loss_{name}': losses[name].finish(one) for name, one in sums.items()}}
+    logs = {} if supervision is None else supervision.finish(begun, figures)
+    return {**logs, **{f'loss_{name}': losses[name].finish(x) for name, x in sums.items()}}
 
 
 def own_blocks(texts: int, rows: int) -> list[slice]:
@@ -148,8 +147,8 @@ def _join(parts: Sequence[Left]) -> Left:
         {
             loss: {
                 matrix: {
-                    way: one.join([part[1][loss][matrix][way] for part in parts], way)
-                    for way, one in ways.items()
+                    way: terms.join([part[1][loss][matrix][way] for part in parts], way)
+                    for way, terms in ways.items()
                 }
                 for matrix, ways in of_loss.items()
             }

@@ -102,11 +102,11 @@ class CombinedSupervision(nn.Module):
 
     def forward(self, texts: Levels, videos: Levels, target: Target) -> Filled:
         """Return one target of the joint batch, and all losses and figures."""
-        made, logs = {}, {}
+        targets, logs = {}, {}
         for name, part in self.parts.items():
-            made[name], found = part(texts, videos, target)
-            logs.update({f'{name}_{key}': value for key, value in found.items()})
-        return self._together(target, self._weighted(target, made)), logs
+            targets[name], figures = part(texts, videos, target)
+            logs.update({f'{name}_{key}': value for key, value in figures.items()})
+        return self._together(target, self._weighted(target, targets)), logs
 
     def init_weights(self) -> None:
         """Let each part read what it needs, before the first step."""
@@ -127,12 +127,12 @@ class CombinedSupervision(nn.Module):
         those = self._with('matrices')
 
         def matrices(texts: Levels, videos: Levels) -> dict[str, Tensor]:
-            given = {name: part.matrices(texts, videos) for name, part in those.items()}
-            times = Counter(key for found in given.values() for key in found)
+            by_part = {name: part.matrices(texts, videos) for name, part in those.items()}
+            times = Counter(key for of_part in by_part.values() for key in of_part)
             return {
                 key if times[key] == 1 else f'{name}_{key}': value
-                for name, found in given.items()
-                for key, value in found.items()
+                for name, of_part in by_part.items()
+                for key, value in of_part.items()
             }
 
         return matrices
@@ -168,36 +168,36 @@ class CombinedSupervision(nn.Module):
             raise AttributeError(f'none of the parts {[*self.parts]} has {method!r}')
         return those
 
-    def _weighted(self, annotated: Target, made: Mapping[str, Target]) -> dict[str, Target]:
+    def _weighted(self, annotated: Target, targets: Mapping[str, Target]) -> dict[str, Target]:
         """Return the parts' targets, with the other parts' weights applied to their columns.
 
         Weights that may exceed 1 are left out: they concern the scores of their own part only.
         """
         if not self.kinds:
-            return dict(made)
+            return dict(targets)
         filled = {
-            name: {w: pushed(one, annotated, w).masked_fill(annotated.positives, 1.0) for w in WAYS}
-            for name, one in made.items()
-            if judges(one, annotated) and not getattr(self.parts[name], 'exceeds_one', False)
+            name: {w: pushed(x, annotated, w).masked_fill(annotated.positives, 1.0) for w in WAYS}
+            for name, x in targets.items()
+            if judges(x, annotated) and not getattr(self.parts[name], 'exceeds_one', False)
         }
-        weighed = dict(made)
-        for name, one in made.items():
+        weighed = dict(targets)
+        for name, target in targets.items():
             kinds = getattr(self.parts[name], 'kinds', ())
             others = [by_way for other, by_way in filled.items() if other != name]
             if not kinds or not others:
                 continue
             rule = RULES[self.combine]
             columns = weighted_columns(
-                one.columns,
+                target.columns,
                 kinds,
                 annotated.positives,
                 {way: reduce(rule, [by_way[way] for by_way in others]) for way in WAYS},
                 rule if name in filled else torch.mul,
             )
-            weighed[name] = one._replace(columns=columns)
+            weighed[name] = target._replace(columns=columns)
         return weighed
 
-    def _together(self, target: Target, made: Mapping[str, Target]) -> Target:
+    def _together(self, target: Target, targets: Mapping[str, Target]) -> Target:
         """Merge the targets that the parts have made from ``target`` into one."""
         joined = torch.minimum if self.combine == 'max' else torch.maximum  # of bool: and, or
         rules = dict(
@@ -207,7 +207,7 @@ class CombinedSupervision(nn.Module):
             **dict.fromkeys(('positives', 'ambiguous', 'relevant'), joined),
         )
         filled: dict[str, Any] = {}
-        before, after = _slots(target), {name: _slots(one) for name, one in made.items()}
+        before, after = _slots(target), {name: _slots(x) for name, x in targets.items()}
         for slot in dict.fromkeys(slot for slots in after.values() for slot in slots):
             values = {
                 name: slots[slot]

@@ -66,14 +66,14 @@ class VideoTextDataPreprocessor(BaseDataPreprocessor):
         """
         if not self.of_tower:
             return
-        known = getattr(frames, 'image_mean', None), getattr(frames, 'image_std', None)
-        if None in known:
+        stats = getattr(frames, 'image_mean', None), getattr(frames, 'image_std', None)
+        if None in stats:
             raise ValueError(
                 f'data_preprocessor with mean=None: {type(frames).__name__} does not say how its '
                 'weights want frames normalised (nor does a local file of a model with several '
                 'released weights); give mean and std, 3 numbers each, in 0-255'
             )
-        for buffer, values in zip((self.mean, self.std), known):
+        for buffer, values in zip((self.mean, self.std), stats):
             buffer.copy_(torch.tensor(values).view(3, 1, 1) * 255)
 
     def cast_data(self, data: Any) -> Any:
@@ -101,14 +101,14 @@ class VideoTextDataPreprocessor(BaseDataPreprocessor):
             inputs['video'] = video
         if 'text' in data['inputs']:
             inputs['text'], inputs['text_mask'] = pad(data['inputs']['text'])
-        known = {'video', 'text'}
+        handled = {'video', 'text'}
         if 'text_words' in data['inputs']:
             words = stack('text_words', data['inputs']['text_words'])
             words = words.to(inputs['text_mask'].device)
             positions = torch.arange(inputs['text_mask'].shape[1], device=words.device)
             inputs['text_mask'] &= positions < words[:, None]
-            known.add('text_words')
-        further = {name: x for name, x in data['inputs'].items() if name not in known}
+            handled.add('text_words')
+        further = {name: x for name, x in data['inputs'].items() if name not in handled}
         inputs.update((name, stack(name, x)) for name, x in further.items())
         return dict(inputs=inputs, data_samples=data['data_samples'])
 

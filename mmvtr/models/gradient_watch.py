@@ -47,11 +47,11 @@ class GradientWatch:
 
     @torch.no_grad()
     def _count(self, gradients: Sequence[Optional[Tensor]], why: Callable[[], str]) -> None:
-        found = [gradient.any() for gradient in gradients if gradient is not None]
-        if not found or self._reported:
+        nonzero = [gradient.any() for gradient in gradients if gradient is not None]
+        if not nonzero or self._reported:
             return
         zeros = 0 if self._zeros is None else self._zeros
-        self._zeros = (zeros + 1) * ~torch.stack(found).any()
+        self._zeros = (zeros + 1) * ~torch.stack(nonzero).any()
         self._steps += 1
         if self._steps % STEPS == 0 and int(self._zeros) >= STEPS:
             self._reported = True

@@ -103,8 +103,8 @@ class UnitMeanHead(nn.Module):
     def clamped(self, embedding: Embedding) -> Tensor:
         """Return the share of log_std entries clamped to an end of the range, a 0-dim tensor."""
         low, high = self.log_std_range
-        held = (embedding.log_std <= low) | (embedding.log_std >= high)
-        return held.sum() / max(held.numel(), 1)
+        at_ends = (embedding.log_std <= low) | (embedding.log_std >= high)
+        return at_ends.sum() / max(at_ends.numel(), 1)
 
 
 @MODELS.register_module()

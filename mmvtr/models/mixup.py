@@ -109,9 +109,9 @@ def mixed_videos(video: Tensor, mask: Tensor, share: Tensor, partner: Tensor) ->
                     [0., 0.]])
     """
     share, partner = share.to(video), partner.to(video.device)
-    own = torch.where(mask & mask[partner], share[:, None], share.new_ones(()))
-    own = own.view(*mask.shape, *[1] * (video.dim() - 2))
-    return own * video + (1 - own) * video[partner]
+    weight = torch.where(mask & mask[partner], share[:, None], share.new_ones(()))
+    weight = weight.view(*mask.shape, *[1] * (video.dim() - 2))
+    return weight * video + (1 - weight) * video[partner]
 
 
 @MODELS.register_module()

@@ -146,12 +146,12 @@ class MomentumRetriever(VideoTextRetriever):
     # -- training -------------------------------------------------------------------------
 
     def _compared(
-        self, texts: Levels, videos: Levels, target: Targets, joint: JointIds, own: LocalBatch
+        self, texts: Levels, videos: Levels, target: Targets, joint: JointIds, local: LocalBatch
     ) -> tuple[Matrices, dict[str, Target]]:
         """Return wide matrices and a target for each, and push the keys into the banks."""
         self._check_followed()
         video_of_texts, video_of_videos = _owners(joint)
-        text_keys, video_keys = self._keys(own.inputs)
+        text_keys, video_keys = self._keys(local.inputs)
         items = dict(
             text=(text_keys, texts, video_of_texts), video=(video_keys, videos, video_of_videos)
         )
@@ -166,16 +166,16 @@ class MomentumRetriever(VideoTextRetriever):
             for side, (keys, queries, video) in items.items():
                 self.banks[side].push({**keys, **self._judged(queries)}, video)
         matrices, targets = {}, {}
-        for direction, (found, one) in directions.items():
-            matrices.update({f'{name}_{direction}': matrix for name, matrix in found.items()})
-            targets.update({f'{name}_{direction}': one for name in found})
+        for direction, (compared, single) in directions.items():
+            matrices.update({f'{name}_{direction}': matrix for name, matrix in compared.items()})
+            targets.update({f'{name}_{direction}': single for name in compared})
         return matrices, targets
 
     def _keys(self, inputs: dict[str, Tensor]) -> tuple[Levels, Levels]:
         """Return the key encoders' levels of the texts and videos of all processes."""
         with torch.no_grad():
-            own = (text_levels(self.key_encoder, inputs), video_levels(self.key_encoder, inputs))
-            read = ({name: side[name] for name in self.similarity.levels} for side in own)
+            levels = (text_levels(self.key_encoder, inputs), video_levels(self.key_encoder, inputs))
+            read = ({name: side[name] for name in self.similarity.levels} for side in levels)
             texts, videos = (gather_levels(drop_tokens(side)) for side in read)
         return texts, videos
 

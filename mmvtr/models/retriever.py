@@ -236,8 +236,8 @@ class VideoTextRetriever(BaseModel):
             options = dict(rows=self.block_rows, retrieval=self.stage != 'uncertainty')
             losses = losses_in_blocks(self, texts, videos, joint, **options)
         else:
-            own = LocalBatch(inputs, own_texts, own_videos, own_match(data_samples, device))
-            target, losses = self._losses_of_matrix(texts, videos, joint, own)
+            local = LocalBatch(inputs, own_texts, own_videos, own_match(data_samples, device))
+            target, losses = self._losses_of_matrix(texts, videos, joint, local)
         figures = {name: x.detach() for name, x in losses.items() if 'loss' not in name}
         self._gradient_watch(
             (texts, videos), lambda: why_nothing(joint.target(), target, self.supervision, figures)
@@ -249,13 +249,13 @@ class VideoTextRetriever(BaseModel):
             losses['temperature'] = self.temperature().detach()
         for side, head in self.heads.items():
             if hasattr(head, 'clamped'):
-                own = dict(text=own_texts, video=own_videos)[side]
-                losses[f'clamped_{side}'] = head.clamped(own['gaussian'])
+                items = dict(text=own_texts, video=own_videos)[side]
+                losses[f'clamped_{side}'] = head.clamped(items['gaussian'])
         check_finite(losses, data_samples)
         return losses
 
     def _losses_of_matrix(
-        self, texts: Levels, videos: Levels, joint: JointIds, own: LocalBatch
+        self, texts: Levels, videos: Levels, joint: JointIds, local: LocalBatch
     ) -> tuple[Targets, dict[str, Tensor]]:
         """Return the target of the joint batch, and all losses and figures of its matrices."""
         annotated = joint.target()
@@ -267,13 +267,13 @@ class VideoTextRetriever(BaseModel):
         losses = dict(losses)
         if self.stage != 'uncertainty':
             temperature = self.temperature()
-            matrices, read = self._compared(texts, videos, target, joint, own, **shared)
+            matrices, read = self._compared(texts, videos, target, joint, local, **shared)
             for name, loss in self.losses.items():
                 losses[f'loss_{name}'] = loss(matrices, read, temperature)
-            one = target if isinstance(target, Target) else annotated
+            single = target if isinstance(target, Target) else annotated
             for name, objective in self.objectives.items():
-                check_readable(one, objective)
-                values = objective(texts, videos, one, own)
+                check_readable(single, objective)
+                values = objective(texts, videos, single, local)
                 losses.update({f'{name}_{key}': value for key, value in values.items()})
         return target, losses
 
@@ -283,7 +283,7 @@ class VideoTextRetriever(BaseModel):
         videos: Levels,
         target: Targets,
         joint: JointIds,
-        own: LocalBatch,
+        local: LocalBatch,
         **shared: Any,
     ) -> tuple[Matrices, Targets]:
         """Return the inputs of the losses: matrices by name, and their target (or one each).

@@ -140,14 +140,14 @@ def each_way(
         return other if one is None else one
     if not (isinstance(one, Mapping) or isinstance(other, Mapping)):
         return rule(one, other)
-    made = {}
+    by_way = {}
     for way in WAYS:
-        given = [of_way(one, way), of_way(other, way)]
-        some = [weights for weights in given if weights is not None]
+        pair = [of_way(one, way), of_way(other, way)]
+        some = [weights for weights in pair if weights is not None]
         if some:
             ones = torch.ones_like(some[0])
-            made[way] = rule(*(ones if weights is None else weights for weights in given))
-    return made
+            by_way[way] = rule(*(ones if weights is None else weights for weights in pair))
+    return by_way
 
 
 def of_way(value: Optional[ByDirection], way: str) -> Optional[Tensor]:
@@ -207,8 +207,8 @@ def mean_weights(target: Target) -> Optional[Tensor]:
     if not isinstance(target.weights, Mapping):
         return None if target.weights is None else target.weights.float()
     ways = [of_way(target.weights, way) for way in WAYS]
-    given = [one.float() for one in ways if one is not None]
-    return sum(given + [torch.ones_like(given[0])] * (len(WAYS) - len(given))) / len(WAYS)
+    weights = [x.float() for x in ways if x is not None]
+    return sum(weights + [torch.ones_like(weights[0])] * (len(WAYS) - len(weights))) / len(WAYS)
 
 
 def pushed(target: Target, annotated: Target, way: Optional[str] = None) -> Tensor:
@@ -222,8 +222,8 @@ def pushed(target: Target, annotated: Target, way: Optional[str] = None) -> Tens
     weights = mean_weights(target) if way is None else of_way(target.weights, way)
     if weights is None:
         weights = torch.ones(annotated.positives.shape, device=annotated.positives.device)
-    found = target.positives.float().masked_fill(annotated.positives, 0.0)
-    weights = weights * (1 - found)
+    matched = target.positives.float().masked_fill(annotated.positives, 0.0)
+    weights = weights * (1 - matched)
     return weights if target.ambiguous is None else weights.masked_fill(target.ambiguous, 0.0)
 
 

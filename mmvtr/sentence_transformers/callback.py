@@ -34,32 +34,31 @@ class LossCallback(TrainerCallback):
         self.loss = loss
         self._seen: dict[str, list[Tensor]] = {}
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **told: Any) -> None:
-        loader = told.get('train_dataloader')
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        loader = kwargs.get('train_dataloader')
         if hasattr(self.loss, 'shorten') and hasattr(getattr(loader, 'dataset', None), '__len__'):
             self.loss.shorten(len(loader.dataset))
 
-    def on_step_begin(self, args: Any, state: Any, control: Any, **told: Any) -> None:
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         share = state.global_step / max(state.max_steps, 1)
         for part in self.loss.modules():
             if hasattr(part, 'progress'):
                 part.progress = share
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **told: Any) -> None:
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         for name, value in self.loss.figures.items():
             if 'loss' not in name:
                 self._seen.setdefault(name, []).append(value)
 
-    def on_log(self, args: Any, state: Any, control: Any, **told: Any) -> None:
-        logs = told.get('logs')
+    def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        logs = kwargs.get('logs')
         if logs is not None and 'loss' in logs:
             figures = {k: round(float(torch.stack(x).mean()), 4) for k, x in self._seen.items()}
             logs.update(figures)
             state.log_history[-1].update(figures)
             self._seen = {}
 
-    def on_save(self, args: Any, state: Any, control: Any, **told: Any) -> None:
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         bank = self.loss.bank() if hasattr(self.loss, 'bank') else None
         if bank is not None and state.is_world_process_zero:
-            where = Path(args.output_dir, f'checkpoint-{state.global_step}')
-            fit(None, bank, DEFAULT).save(where)
+            fit(None, bank, DEFAULT).save(Path(args.output_dir, f'checkpoint-{state.global_step}'))

@@ -167,8 +167,8 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         self._start_alike()
         self._further = {} if self.guide is None else {LEVEL: self.guide.read(columns)}
         for name, teacher in self.teachers.items():
-            found = teacher.read(columns, texts_only='a teacher')
-            self._further[f'{PREFIX}{name}'] = [nn.functional.normalize(x, dim=-1) for x in found]
+            vectors = teacher.read(columns, texts_only='a teacher')
+            self._further[f'{PREFIX}{name}'] = [nn.functional.normalize(x, dim=-1) for x in vectors]
         if not self.uses_gradient_cache:
             return self._compute(embed_columns(self.model, columns), labels)
         self._own_gradients = []
@@ -193,13 +193,13 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         if not with_backward:
             return loss
         parts = [part for column in reps for part in column]
-        own = [p for p in self._own_parameters() if p.requires_grad]
-        found = torch.autograd.grad(loss, [*parts, *own], allow_unused=True)
-        for part, gradient in zip(parts, found):
+        parameters = [p for p in self._own_parameters() if p.requires_grad]
+        gradients = torch.autograd.grad(loss, [*parts, *parameters], allow_unused=True)
+        for part, gradient in zip(parts, gradients):
             part.grad = gradient if part.grad is None else part.grad + gradient
         self._own_gradients += [  # a MatryoshkaLoss calls this once per width
             (p, self._joint(gradient))
-            for p, gradient in zip(own, found[len(parts) :])
+            for p, gradient in zip(parameters, gradients[len(parts) :])
             if gradient is not None
         ]
         return loss.detach()
@@ -210,26 +210,25 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         """Return the loss, 0-dim, of the columns' vectors, float [B, D], and labels int64 [B]."""
         labels = self._joint_labels(labels, len(columns[0]), columns[0].device)
         nobody = torch.full_like(labels, NOBODY)
-        known = [labels, labels, *[nobody] * (len(columns) - 2)]
         self._few_labels = self._few_labels or warn_of_few(labels)
         vectors = [self._levels(column, number) for number, column in enumerate(columns)]
         texts, documents = vectors[0], _cat(vectors[1:])
-        known = Labels(labels, torch.cat(known[1:]))
+        joint = Labels(labels, torch.cat([labels, *[nobody] * (len(columns) - 2)]))
         self._see(texts, documents)
         for side, levels in (('text', texts), ('document', documents)):
             if side in self.heads:
                 self._check_width(levels['global'].mean.shape[1])
                 levels[GAUSSIAN] = self.heads[side](_one_token(levels['global'].mean.detach()))
-        target, losses = self._losses(texts, documents, known)
+        target, losses = self._losses(texts, documents, joint)
         self.figures = figures = {name: x.detach() for name, x in losses.items()}
         self._gradient_watch(
             [{'global': side['global']} for side in (texts, documents)],
-            lambda: why_nothing(known.target(), target, self.supervision, figures),
+            lambda: why_nothing(joint.target(), target, self.supervision, figures),
         )
         return sum(value for name, value in losses.items() if 'loss' in name)
 
     def _losses(
-        self, texts: Levels, documents: Levels, known: Labels
+        self, texts: Levels, documents: Levels, joint: Labels
     ) -> tuple[Optional[Target], dict[str, Tensor]]:
         """Return the joint batch's target (None if made in blocks), losses and log figures."""
         temperature = torch.as_tensor(self.temperature, device=texts['global'].mean.device)
@@ -242,10 +241,10 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
             objectives={},
         )
         shared = world_size() == 1 or self.gather_across_devices
-        rows = max(self.mini_batch_size or known.shape[0], ROWS)
-        if shared and known.shape[0] > rows and not whole_needed(parts):
-            return None, losses_in_blocks(parts, texts, documents, known, rows=rows)
-        target, losses = known.target(), {}
+        rows = max(self.mini_batch_size or joint.shape[0], ROWS)
+        if shared and joint.shape[0] > rows and not whole_needed(parts):
+            return None, losses_in_blocks(parts, texts, documents, joint, rows=rows)
+        target, losses = joint.target(), {}
         if self.supervision is not None:
             target, losses = self.supervision(texts, documents, target)
         matrices = self.similarity(texts, documents)
@@ -271,10 +270,10 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         return gather_levels(levels) if self.gather_across_devices else levels
 
     def _joint_labels(self, labels: Optional[Tensor], count: int, device: torch.device) -> Tensor:
-        own = checked_labels(labels, count, device)
+        local = checked_labels(labels, count, device)
         if not self.gather_across_devices:
-            return own
-        joint = gather_rows(own)
+            return local
+        joint = gather_rows(local)
         return joint if labels is not None else torch.arange(len(joint), device=device)
 
     def _see(self, texts: Levels, documents: Levels) -> None:
@@ -291,21 +290,19 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         """Broadcast the loss's own weights to all processes, which no wrapper of the model does."""
         if self._alike or world_size() == 1:
             return
-        own = self._own_parameters()
-        if own and not self.gather_across_devices:
+        weights = self._own_parameters()
+        if weights and not self.gather_across_devices:
             raise ValueError(
                 f'{type(self.supervision).__name__} has weights of its own, which {world_size()} '
                 'processes would train apart: set gather_across_devices=True'
             )
-        for parameter in own:
+        for parameter in weights:
             dist.broadcast(parameter.data, 0)
         self._alike = True
 
     def _joint(self, gradient: Tensor) -> Tensor:
         """Return the mean over processes: each has its share's gradient times their number."""
-        if not self.gather_across_devices or world_size() == 1:
-            return gradient
-        return sum_processes(gradient) / world_size()
+        return sum_processes(gradient) / world_size() if self.gather_across_devices else gradient
 
     # -- what sentence-transformers asks for -----------------------------------------------------
 
@@ -322,27 +319,27 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         )
 
 
-def _supervision(given: nn.Module | dict | str) -> nn.Module:
+def _supervision(part: nn.Module | dict | str) -> nn.Module:
     """Return a part built from a module, a config or a name.
 
     Raises:
         ValueError: one that reads fields which only the datasets of this package have.
     """
-    made = build(dict(type=given) if isinstance(given, str) else given)
-    if hasattr(made, 'own_levels'):
+    built = build(dict(type=part) if isinstance(part, str) else part)
+    if hasattr(built, 'own_levels'):
         raise ValueError(
-            f'{type(made).__name__} reads more than the vectors of a batch, which '
+            f'{type(built).__name__} reads more than the vectors of a batch, which '
             'sentence-transformers does not hand over: take a guide instead'
         )
-    return made
+    return built
 
 
 def _joined(**parts: Optional[nn.Module]) -> Optional[nn.Module]:
     """Return the only supervision of several, their combination, or None."""
-    given = {name: part for name, part in parts.items() if part is not None}
-    if len(given) < 2:
-        return next(iter(given.values()), None)
-    return CombinedSupervision(parts=given, combine='product')
+    some = {name: part for name, part in parts.items() if part is not None}
+    if len(some) < 2:
+        return next(iter(some.values()), None)
+    return CombinedSupervision(parts=some, combine='product')
 
 
 def _cat(parts: list[Levels]) -> Levels:
@@ -356,7 +353,7 @@ def _one_token(vectors: Tensor) -> Embedding:
     return Embedding(unit, unit[:, None], mask)
 
 
-def _add_gradients(own: list[tuple[nn.Parameter, Tensor]], factor: Tensor) -> None:
-    for parameter, gradient in own:
+def _add_gradients(gradients: list[tuple[nn.Parameter, Tensor]], factor: Tensor) -> None:
+    for parameter, gradient in gradients:
         gradient = gradient * factor
         parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient

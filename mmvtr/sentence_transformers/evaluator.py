@@ -107,9 +107,9 @@ class DebiasedEvaluator(BaseEvaluator):
         self.store_metrics_in_model_card_data(model, metrics, epoch, steps)
         return metrics
 
-    def _warn(self, said: str) -> None:
-        if said:
-            logger.warning('%s: %s', self.name or type(self).__name__, said)
+    def _warn(self, note: str) -> None:
+        if note:
+            logger.warning('%s: %s', self.name or type(self).__name__, note)
 
     def _fitted(self, model: Any, corpus: Tensor) -> Optional[Debiaser]:
         if isinstance(self.bank, Path):
@@ -122,7 +122,7 @@ class DebiasedEvaluator(BaseEvaluator):
         if bank is None:
             return None
         if isinstance(bank, tuple) and len(bank) == 2 and not isinstance(bank[0], str):
-            return tuple(self._rows(model, one) for one in bank)
+            return tuple(self._rows(model, x) for x in bank)
         return self._rows(model, bank)
 
     def _rows(self, model: Any, bank: Any) -> Tensor:
@@ -141,9 +141,9 @@ class DebiasedEvaluator(BaseEvaluator):
         return vectors.detach().float().cpu()
 
     def _figures(self, name: str, scores: Tensor) -> dict[str, float]:
-        found = ranks(scores, self.positives)
-        figures = {f'{name}_recall@{k}': float(recall_at(found, k)) for k in self.ks}
-        return {**figures, f'{name}_median_rank': float(median_rank(found))}
+        places = ranks(scores, self.positives)
+        figures = {f'{name}_recall@{k}': float(recall_at(places, k)) for k in self.ks}
+        return {**figures, f'{name}_median_rank': float(median_rank(places))}
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the settings for the model card."""
@@ -160,11 +160,11 @@ def _positives(relevant: Optional[Sequence], queries: int, items: int) -> Tensor
     if relevant is not None and len(relevant) != queries:
         raise ValueError(f'relevant is for {len(relevant)} queries, but there are {queries}')
     positives = torch.zeros(queries, items, dtype=torch.bool)
-    for row, found in enumerate(range(queries) if relevant is None else relevant):
-        found = torch.as_tensor(found).flatten()
-        if not len(found) or found.min() < 0 or found.max() >= items:
+    for row, places in enumerate(range(queries) if relevant is None else relevant):
+        places = torch.as_tensor(places).flatten()
+        if not len(places) or places.min() < 0 or places.max() >= items:
             raise ValueError(
-                f'query {row} belongs to {found.tolist()[:8]}: positions are 0 to {items - 1}'
+                f'query {row} belongs to {places.tolist()[:8]}: positions are 0 to {items - 1}'
             )
-        positives[row, found] = True
+        positives[row, places] = True
     return positives

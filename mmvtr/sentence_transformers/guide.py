@@ -53,13 +53,13 @@ class Reader:
         others = [n for n, column in enumerate(columns) if not is_text(column)]
         if texts_only and others:
             raise ValueError(f'{texts_only} reads texts, and column {others[0]} has none')
-        found = [texts]
+        results = [texts]
         for number, column in enumerate(columns[1:]):
             vectors = self._encode(column)
             if vectors is None:
                 vectors = texts if number == 0 else torch.zeros_like(texts)
-            found.append(vectors)
-        return found
+            results.append(vectors)
+        return results
 
     def _encode(self, column: dict[str, Any]) -> Optional[Tensor]:
         if not is_text(column):

@@ -44,7 +44,7 @@ def with_labels(dataset: Any, by: str) -> Any:
         raise UnknownKey(f'no column {by!r}: there are {dataset.column_names}')
     ids = dataset[by]
     number: dict[Any, int] = {}
-    labels = [number.setdefault(one, len(number)) for one in ids]
+    labels = [number.setdefault(x, len(number)) for x in ids]
     return dataset.remove_columns(by).add_column('label', labels)
 
 
@@ -88,8 +88,8 @@ def pairs_dataset(
     def with_documents(rows: dict[str, Any]) -> dict[str, Any]:
         if 'document' not in rows:
             return rows
-        found = [documents[place] for place in rows['document']]
-        return dict(rows, document=found if read is None else [read(one) for one in found])
+        accessed = [documents[place] for place in rows['document']]
+        return dict(rows, document=accessed if read is None else [read(x) for x in accessed])
 
     return data.with_transform(with_documents)
 
@@ -146,13 +146,13 @@ def warn_of_few(labels: Tensor) -> bool:
     count, rows = len(labels.unique()), len(labels)
     if rows < 2 * FEW or count * FEW > rows:
         return False
-    found = (
+    reason = (
         'all rows have one label, so that no document is a negative and nothing is learned'
         if count == 1
         else f'{rows} rows have {count} labels: {rows / count:.0f} documents match each text'
     )
     warnings.warn(
-        f'{found}: the column `label` says which rows belong together (the id of the video, by '
+        f'{reason}: the column `label` says which rows belong together (the id of the video, by '
         'with_labels(dataset, COLUMN)), not whether a pair matches nor of which class it is; '
         'without the column each row is a pair of its own',
         stacklevel=2,

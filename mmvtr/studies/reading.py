@@ -110,35 +110,36 @@ def read_study(
         read = Config.fromfile(path, import_custom_modules=False).to_dict()
     except Exception as error:  # configs are code and can raise anything
         raise ValueError(f'{path}: {type(error).__name__}: {str(error)[:200]}') from error
-    given = {key: value for key, value in read.items() if not key.startswith('_')}
-    unknown = [key for key in given if key not in ALLOWED]
+    content = {key: value for key, value in read.items() if not key.startswith('_')}
+    unknown = [key for key in content if key not in ALLOWED]
     if unknown:
         alike = nearest(unknown[0], ALLOWED, otherwise=ALLOWED)
         raise ValueError(f'{path}: unknown key {unknown[0][:60]!r}{alike}')
-    metrics = given.get('metrics', METRICS)
+    metrics = content.get('metrics', METRICS)
     if not isinstance(metrics, dict) or not metrics:
         raise ValueError(f'{path}: metrics: key -> heading expected, got {metrics!r:.80}')
-    if not isinstance(given.get('rows'), dict) or not given['rows']:
-        raise ValueError(f'{path}: rows: dicts by name expected, got {given.get("rows")!r:.80}')
+    if not isinstance(content.get('rows'), dict) or not content['rows']:
+        raise ValueError(f'{path}: rows: dicts by name expected, got {content.get("rows")!r:.80}')
     rows: list[Row] = []
     for group in ('before', 'rows'):
-        for name, row in (given.get(group) or {}).items():
-            own = given.get('config') if config is None else config
+        for name, row in (content.get(group) or {}).items():
+            default = content.get('config') if config is None else config
+            has_default = default is not None
             if group == 'before':
-                check_row(f'{path}: before.', name, row, OF_ROW, default=own is not None)
+                check_row(f'{path}: before.', name, row, OF_ROW, default=has_default)
             else:
-                keys, how = (*OF_ROW, 'of', 'prefix', 'printed'), dict(default=own is not None)
-                check_row(f'{path}: rows: ', name, row, keys, variable=False, **how)
-            if config is None:
-                own = row.get('config', own)
-            places = path.parent, path.parent.parent
-            made = row_from(name, row, file_of(own or '', *places), Path(folder_name(name)))
-            if not made.run and not reads_results(made):
-                made = made._replace(options={**options, **made.options})
-            _check_place(f'{path}: {group}: {name[:60]}', made, rows, metrics)
-            rows.append(made)
-    count = len(given.get('before') or {})
-    texts = {k: given[k] for k in ('about', 'paper', 'table', 'section', 'note') if k in given}
+                keys = (*OF_ROW, 'of', 'prefix', 'printed')
+                where = f'{path}: rows: '
+                check_row(where, name, row, keys, default=has_default, variable=False)
+            trained = row.get('config', default) if config is None else config
+            file = file_of(trained or '', path.parent, path.parent.parent)
+            row = row_from(name, row, file, Path(folder_name(name)))
+            if not row.run and not reads_results(row):
+                row = row._replace(options={**options, **row.options})
+            _check_place(f'{path}: {group}: {name[:60]}', row, rows, metrics)
+            rows.append(row)
+    count = len(content.get('before') or {})
+    texts = {k: content[k] for k in ('about', 'paper', 'table', 'section', 'note') if k in content}
     return Study(path.stem, metrics, tuple(rows[count:]), tuple(rows[:count]), **texts)
 
 
@@ -165,8 +166,8 @@ def _check_place(where: str, row: Row, earlier: Sequence[Row], metrics: Mapping[
     ]
     if untrained and not reads_results(row):
         raise ValueError(f'{where}: of={untrained[0]!r:.80}: that row trains nothing')
-    own = {row.name} if row.run else set()
-    unknown = sorted(names_in([row.options, row.run]) - names - own)
+    itself = {row.name} if row.run else set()
+    unknown = sorted(names_in([row.options, row.run]) - names - itself)
     if unknown:
         raise ValueError(f'{where}: no row before it has the name of {{{unknown[0][:80]}}}')
     if row.printed and len(row.printed) != len(metrics):
@@ -184,16 +185,16 @@ def rows_of_seed(study: Study, seed: int, work: Path) -> dict[str, Row]:
         seed: the seed of its trainings.
         work: folder of the study; a row's is ``work/NAME_SEED``.
     """
-    found: dict[str, Row] = {}
+    by_name: dict[str, Row] = {}
     folders: dict[str, str] = {}
     for row in study.all_rows:
         folder = work / f'{row.folder}_{seed}'
         folders[row.name] = str(folder)
         options, run = named(row.options, folders), named(row.run, folders)
-        found[row.name] = row._replace(
+        by_name[row.name] = row._replace(
             folder=folder, options=options, run=run, seed=seed + row.seed
         )
-    return found
+    return by_name
 
 
 def needed_by(study: Study, names: Iterable[str]) -> list[Row]:
@@ -202,10 +203,10 @@ def needed_by(study: Study, names: Iterable[str]) -> list[Row]:
     Raises:
         ValueError: an unknown name.
     """
-    needed, known = {*names}, {row.name for row in study.all_rows}
-    for name in needed - known:
+    needed, of_rows = {*names}, {row.name for row in study.all_rows}
+    for name in needed - of_rows:
         raise ValueError(
-            f'{study.name} has no row {name!r:.80}{nearest(name, known, otherwise=known)}'
+            f'{study.name} has no row {name!r:.80}{nearest(name, of_rows, otherwise=of_rows)}'
         )
     for row in reversed(study.all_rows):
         if row.name in needed:
@@ -223,13 +224,13 @@ def check_study(study: Study, rows: Optional[Sequence[Row]] = None) -> None:
     Raises:
         UserError: names the config, the key, and close matches.
     """
-    seen = set()
+    checked = set()
     for row in study.all_rows if rows is None else rows:
         options = {k: None if type(v) in (int, float) else v for k, v in row.options.items()}
         shape = repr((row.config, row.prefix, row.of, options))
-        if row.run or shape in seen:  # differs in numbers only
+        if row.run or shape in checked:  # differs in numbers only
             continue
-        seen.add(shape)
+        checked.add(shape)
         try:
             cfg = load_config(row.config, row.options)
         except UserError as error:
@@ -253,13 +254,13 @@ def _check_metrics(study: Study, row: Row) -> None:
     cfg = load_config(source.config, source.options)
     if len(source.of) > 1:
         fuse_config(cfg, source.of)
-    known = reported_by_config(cfg)
+    keys = reported_by_config(cfg)
     for key in study.metrics:
-        wanted = f'{row.prefix}{key}'
-        if known is not None and not is_reported(wanted, known):
+        full_key = f'{row.prefix}{key}'
+        if keys is not None and not is_reported(full_key, keys):
             raise UserError(
-                f'study {study.name}: metrics: {wanted!r} of row {row.name!r:.60} is not '
-                f'among the numbers of {source.config}{nearest(wanted, known, otherwise=known)}'
+                f'study {study.name}: metrics: {full_key!r} of row {row.name!r:.60} is not '
+                f'among the numbers of {source.config}{nearest(full_key, keys, otherwise=keys)}'
             )
 
 
@@ -278,10 +279,10 @@ def batch_per_process(cfg: Config, processes: int) -> Optional[int]:
     Raises:
         UserError: the batch cannot be shared out evenly; says what can be set.
     """
-    own, counts = cfg.train_dataloader.get('batch_size'), accumulated(cfg)
-    if own is None:
+    size, counts = cfg.train_dataloader.get('batch_size'), accumulated(cfg)
+    if size is None:
         return None
-    base = (cfg.get('auto_scale_lr') or {}).get('base_batch_size') or own * counts
+    base = (cfg.get('auto_scale_lr') or {}).get('base_batch_size') or size * counts
     share, rest = divmod(base, processes * counts)
     if rest or not share:
         raise UserError(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from mmvtr.engine.before import (
+    FLAGS,
     Start,
     after,
     checkpoint_of,
@@ -60,13 +61,9 @@ class Plan(NamedTuple):
     @property
     def flags(self) -> Namespace:
         """Return the flags of a training, as ``tools/train.py`` parses them."""
-        names = ('no_validate', 'auto_scale_lr', 'deterministic', 'diff_rank_seed')
-        return Namespace(
-            launcher='pytorch' if self.processes > 1 else 'none',
-            amp=self.amp,
-            best_on_test=self.best_on_test,
-            **dict.fromkeys((*names, 'no_persistent_workers'), False),
-        )
+        flags = dict(dict.fromkeys(FLAGS, False), best_on_test=self.best_on_test)
+        launcher = 'pytorch' if self.processes > 1 else 'none'
+        return Namespace(launcher=launcher, amp=self.amp, **flags)
 
     def start(self, log: Optional[Path] = None) -> Start:
         """Return how commands are started."""
@@ -93,16 +90,12 @@ def make(study: Study, rows: Sequence[Row], plan: Plan) -> dict[str, BaseExcepti
         Errors by row and seed.
     """
     steps = [step for seed in plan.seeds for step in steps_of(study, rows, seed, plan)]
-    count = len(steps)
-    numbered = [
-        step._replace(do=_said(step, f'{number} of {count}'))
-        for number, step in enumerate(steps, 1)
-    ]
-    return do_all(numbered, plan.places)
 
+    def numbered(number: int, step: Step) -> Step:
+        title = f'{number} of {len(steps)}: {step.name}'
+        return step._replace(do=lambda device: step.do((device, title)))
 
-def _said(step: Step, number: str) -> Any:
-    return lambda place: step.do((place, f'{number}: {step.name}'))
+    return do_all([numbered(*pair) for pair in enumerate(steps, 1)], plan.places)
 
 
 def steps_of(study: Study, rows: Sequence[Row], seed: int, plan: Plan) -> Iterator[Step]:
@@ -110,21 +103,21 @@ def steps_of(study: Study, rows: Sequence[Row], seed: int, plan: Plan) -> Iterat
 
     A step's place is a device, or None, and the line that it says first.
     """
-    known = rows_of_seed(study, seed, plan.work)
-    shown = {known[row.name].folder for row in study.rows}
-    made: dict[Path, tuple[Row, set[Path]]] = {}
+    of_seed = rows_of_seed(study, seed, plan.work)
+    shown = {of_seed[row.name].folder for row in study.rows}
+    by_folder: dict[Path, tuple[Row, set[Path]]] = {}
     for row in rows:
         if not reads_results(row):
-            for one, needs in with_rows_before(shared_out(known[row.name], plan)):
-                made.setdefault(one.folder, (one, needs))
-    for folder, (row, needs) in made.items():
-        others = [other for other, _ in made.values() if other.folder != folder]
-        needs |= {known[name].folder for name in row.of}
+            for earlier, needs in with_rows_before(shared_out(of_seed[row.name], plan)):
+                by_folder.setdefault(earlier.folder, (earlier, needs))
+    for folder, (row, needs) in by_folder.items():
+        others = [other for other, _ in by_folder.values() if other.folder != folder]
+        needs |= {of_seed[name].folder for name in row.of}
         needs |= {other.folder for other in others if after(row, [other])}
         yield Step(
             step_name(folder, plan),
-            frozenset(step_name(one, plan) for one in needs),
-            lambda place, row=row: _make(row, known, plan, row.folder in shown, *place),
+            frozenset(step_name(needed, plan) for needed in needs),
+            lambda place, row=row: _make(row, of_seed, plan, row.folder in shown, *place),
         )
 
 
@@ -149,10 +142,10 @@ def with_rows_before(row: Row) -> Iterator[tuple[Row, set[Path]]]:
     needs: set[Path] = set()
     if not row.run and not row.of:
         cfg = load_config(row.config, row.options, str(row.folder))
-        for one in rows_of(cfg):
-            needs.add(one.folder)
-            one = with_options(one, row.options, load_config)
-            yield from with_rows_before(one._replace(seed=row.seed + one.seed))
+        for earlier in rows_of(cfg):
+            needs.add(earlier.folder)
+            earlier = with_options(earlier, row.options, load_config)
+            yield from with_rows_before(earlier._replace(seed=row.seed + earlier.seed))
     yield row, needs
 
 
@@ -162,42 +155,42 @@ def check_data(rows: Sequence[Row]) -> None:
     Raises:
         UserError: names the dataset that cannot be built, with the reason.
     """
-    seen: list[Any] = []
+    checked: list[Any] = []
     for row in rows:
         if row.run or row.of or any(names_in(row.options)):
             continue
         cfg = load_config(row.config, row.options)
         for loader in filter(cfg.get, LOADERS):
             content = cfg[loader].dataset.to_dict()
-            if not cfg.get('before') and content not in seen:
-                seen.append(content)
+            if not cfg.get('before') and content not in checked:
+                checked.append(content)
                 check_datasets(cfg, [loader])
 
 
 def _make(
     row: Row,
-    known: Mapping[str, Row],
+    of_seed: Mapping[str, Row],
     plan: Plan,
     shown: bool,
     device: Optional[str],
-    said: str,
+    title: str,
 ) -> None:
     """Make a row; its commands print to a file in its folder."""
     start = plan.start(log_of(row)).on(device)
     tool = tool_folder() / 'train.py'
     if row.of:
-        _test(row, [checkpoint_of(known[name].folder) for name in row.of], plan, start, said)
+        _test(row, [checkpoint_of(of_seed[name].folder) for name in row.of], plan, start, title)
         return
-    make_row(row, plan.flags, tool, load_config, seed=0, said=said, start=start)
+    make_row(row, plan.flags, tool, load_config, seed=0, title=title, start=start)
     last = latest_checkpoint(row.folder)
     if plan.last and shown and not row.run and last is not None and best_in(row.folder):
         tested = row._replace(folder=row.folder / LAST)
-        _test(tested, [last], plan, start, f'{said}, last epoch')
+        _test(tested, [last], plan, start, f'{title}, last epoch')
 
 
-def _test(row: Row, checkpoints: Sequence[str], plan: Plan, start: Start, said: str) -> None:
+def _test(row: Row, checkpoints: Sequence[str], plan: Plan, start: Start, title: str) -> None:
     words = test_words(row, checkpoints, plan)
-    with unfinished(row.folder, dict(command=words), said, 'a test') as todo:
+    with unfinished(row.folder, dict(command=words), title, 'a test') as todo:
         if todo:
             start.call(str(tool_folder() / 'test.py'), *words)
 
@@ -212,22 +205,21 @@ def commands(study: Study, rows: Sequence[Row], plan: Plan) -> Iterator[list[str
     """Yield the commands that make rows, in an order in which they can be run."""
     start = plan.start()
     for seed in plan.seeds:
-        known = rows_of_seed(study, seed, plan.work)
-        for row in rows:
-            if reads_results(row):
-                continue
-            one = shared_out(known[row.name], plan)
+        of_seed = rows_of_seed(study, seed, plan.work)
+        for name in (row.name for row in rows if not reads_results(row)):
+            row = shared_out(of_seed[name], plan)
             if row.run:
-                yield [*start.words, *command_words(one)]
+                yield [*start.words, *command_words(row)]
             elif row.of:
-                files = [str(known[name].folder / kept(known[name], plan)) for name in row.of]
-                yield [*start.words, str(tool_folder() / 'test.py'), *test_words(one, files, plan)]
+                members = [of_seed[member] for member in row.of]
+                files = [str(member.folder / file_to_test(member, plan)) for member in members]
+                yield [*start.words, str(tool_folder() / 'test.py'), *test_words(row, files, plan)]
             else:
-                words = command_of(one, plan.flags, 0)
+                words = command_of(row, plan.flags, 0)
                 yield [*start.launch, str(tool_folder() / 'train.py'), *words, '--resume']
 
 
-def kept(row: Row, plan: Plan) -> str:
+def file_to_test(row: Row, plan: Plan) -> str:
     """Return the checkpoint file that a training leaves for testing: the best, else the last."""
     cfg = load_config(row.config, row.options)
     chooses = cfg.get('val_dataloader') is not None and cfg.default_hooks.checkpoint.save_best

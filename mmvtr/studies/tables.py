@@ -31,7 +31,7 @@ from mmvtr.studies.reading import Study, rows_of_seed, source_of
 from mmvtr.studies.running import LAST
 
 
-class Test(NamedTuple):
+class FinishedTest(NamedTuple):
     """A finished test of a row.
 
     Attributes:
@@ -43,34 +43,34 @@ class Test(NamedTuple):
 
     results: Results
     queries: Optional[QueryValues] = None
-    last: Optional[Test] = None
+    last: Optional[FinishedTest] = None
     only: bool = True
 
-    def at(self, epoch: str) -> Optional[Test]:
+    def at(self, epoch: str) -> Optional[FinishedTest]:
         """Return the test of the 'best' or the 'last' epoch; None: not made."""
         return self if epoch == 'best' or self.only else self.last
 
 
-def tests_of(study: Study, seeds: Sequence[int], work: Path) -> dict[str, dict[int, Test]]:
+def tests_of(study: Study, seeds: Sequence[int], work: Path) -> dict[str, dict[int, FinishedTest]]:
     """Return the finished tests of all rows by name and seed."""
-    found: dict[str, dict[int, Test]] = {row.name: {} for row in study.rows}
+    tests: dict[str, dict[int, FinishedTest]] = {row.name: {} for row in study.rows}
     for seed in seeds:
-        known = rows_of_seed(study, seed, work)
+        of_seed = rows_of_seed(study, seed, work)
         for row in study.rows:
-            folder = known[source_of(study, row).name].folder
+            folder = of_seed[source_of(study, row).name].folder
             test = read_test(folder)
             if test is not None:
                 last, only = read_test(folder / LAST), not best_in(folder)
-                found[row.name][seed] = test._replace(last=last, only=only)
-    return found
+                tests[row.name][seed] = test._replace(last=last, only=only)
+    return tests
 
 
-def read_test(folder: Path) -> Optional[Test]:
+def read_test(folder: Path) -> Optional[FinishedTest]:
     """Return the newest test in a folder; None before its end."""
     if not is_finished(folder):
         return None
     queries = sorted(folder.glob(f'*/{QUERIES}'))
-    return Test(results_of(folder), read_queries(queries[-1]) if queries else None)
+    return FinishedTest(results_of(folder), read_queries(queries[-1]) if queries else None)
 
 
 def row_of(row: Row, results: Mapping[str, float], metrics: Mapping[str, str]) -> dict[str, float]:
@@ -93,7 +93,7 @@ def heading(results: Mapping[str, Results]) -> list[str]:
             refuse_other_test(*pair, names)
         except ValueError as error:
             lines.append(str(error).replace('are not compared', 'stand in one table'))
-        lines += differing(*(one.trainings for one in pair), names)
+        lines += differing(pair[0].trainings, pair[1].trainings, names)
     return [*dict.fromkeys(lines)]
 
 
@@ -124,10 +124,10 @@ def table(
     for row in study.rows:
         cells = []
         for place, key in enumerate(study.metrics):
-            cells.append(_spread([one[key] for one in rows.get(row.name, ()) if key in one]))
+            cells.append(_spread([seed[key] for seed in rows.get(row.name, ()) if key in seed]))
             if printed:
-                known = row.printed[place] if row.printed else None
-                cells.append('' if known is None else f'{known:g}')
+                number = row.printed[place] if row.printed else None
+                cells.append('' if number is None else f'{number:g}')
         lines.append(f'| {row.name} | ' + ' | '.join(cells) + ' |')
     return '\n'.join(lines + (['', study.note] if study.note else []))
 
@@ -147,7 +147,7 @@ def less_is_better(key: str) -> bool:
 def against(
     study: Study,
     control: str,
-    tests: Mapping[str, Mapping[int, Test]],
+    tests: Mapping[str, Mapping[int, FinishedTest]],
     margin: Optional[float] = None,
 ) -> dict[str, list[Difference]]:
     """Return the paired differences of all other rows to a control, corrected together.
@@ -167,30 +167,31 @@ def against(
     rows = {row.name: row for row in study.rows}
     if control not in rows:
         raise ValueError(f'--control: {study.name} has no row {control[:80]!r} in its table')
-    found: dict[str, list[Difference]] = {}
+    by_epoch: dict[str, list[Difference]] = {}
     for epoch in ('best', 'last'):
-        known = {
-            name: {seed: one.at(epoch) for seed, one in own.items() if one.at(epoch)}
-            for name, own in tests.items()
+        finished = {
+            name: {seed: test.at(epoch) for seed, test in seeds.items() if test.at(epoch)}
+            for name, seeds in tests.items()
         }
-        if epoch == 'last' and not any(one.last for own in tests.values() for one in own.values()):
+        every = [test for seeds in tests.values() for test in seeds.values()]
+        if epoch == 'last' and not any(test.last for test in every):
             continue
-        found[epoch] = corrected(
+        by_epoch[epoch] = corrected(
             difference(
                 name,
                 head,
-                measured(rows[name], key, known[name]),
-                measured(rows[control], key, known[control]),
+                measured(rows[name], key, finished[name]),
+                measured(rows[control], key, finished[control]),
                 margin=margin,
             )
             for name in rows
             if name != control
             for key, head in study.metrics.items()
         )
-    return found
+    return by_epoch
 
 
-def measured(row: Row, key: str, tests: Mapping[int, Test]) -> Measured:
+def measured(row: Row, key: str, tests: Mapping[int, FinishedTest]) -> Measured:
     """Return a metric of a row's tests."""
     full = f'{row.prefix}{key}'
     values = {
@@ -223,8 +224,8 @@ def report(
         row.name: [row_of(row, t.results.numbers, study.metrics) for t in tests[row.name].values()]
         for row in study.rows
     }
-    rows = {name: [one for one in own if one] for name, own in rows.items()}
-    firsts = {name: next(iter(own.values())).results for name, own in tests.items() if own}
+    rows = {name: [one for one in values if one] for name, values in rows.items()}
+    firsts = {name: next(iter(by.values())).results for name, by in tests.items() if by}
     parts = [table(study, rows, heading(firsts))]
     if control is not None:
         parts += _differences(study, control, tests, margin, work)
@@ -238,7 +239,7 @@ def report(
 def _differences(
     study: Study,
     control: str,
-    tests: Mapping[str, Mapping[int, Test]],
+    tests: Mapping[str, Mapping[int, FinishedTest]],
     margin: Optional[float],
     work: Path,
 ) -> list[str]:
@@ -249,12 +250,12 @@ def _differences(
     if not tests.get(control, True):
         return [f'no differences: the row {control} is not finished']
     parts = []
-    for epoch, found in against(study, control, tests, margin).items():
+    for epoch, rows in against(study, control, tests, margin).items():
         end = '' if epoch == 'best' else f'_{epoch}'
         title = f'{study.name}, {epoch} epoch, over {control}'
-        if not found:
+        if not rows:
             continue
-        parts.append(f'{title}: {in_words(found, margin)}\n\n{differences_table(found, less=less)}')
-        write_text(work / f'differences{end}.csv', differences_csv(found, less=less))
-        save(difference_rows(found, less=less, title=title), work / f'differences{end}.png')
+        parts.append(f'{title}: {in_words(rows, margin)}\n\n{differences_table(rows, less=less)}')
+        write_text(work / f'differences{end}.csv', differences_csv(rows, less=less))
+        save(difference_rows(rows, less=less, title=title), work / f'differences{end}.png')
     return parts

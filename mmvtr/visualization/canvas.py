@@ -13,6 +13,7 @@ import numpy as np
 from mmengine.visualization import Visualizer
 from torch import Tensor
 
+from mmvtr.functional.values import at_least_float32
 from mmvtr.storage import write_atomically
 
 if TYPE_CHECKING:  # matplotlib is slow to import, and most runs draw nothing
@@ -73,12 +74,11 @@ def legend(
 ) -> None:
     """Draw a legend below the panels, of some axes, some handles, or all."""
     if axes:
-        handles = [one for axis in axes for one in axis.get_legend_handles_labels()[0]]
-    shown = {} if handles is None else dict(handles=handles)
-    made = figure.legend(
-        **shown, loc='outside lower center', ncols=columns, fontsize=9, frameon=False
+        handles = [x for axis in axes for x in axis.get_legend_handles_labels()[0]]
+    drawn = figure.legend(
+        handles=handles, loc='outside lower center', ncols=columns, fontsize=9, frameon=False
     )
-    for handle in made.legend_handles:
+    for handle in drawn.legend_handles:
         if hasattr(handle, 'get_offsets'):  # scatter points, which are pale if there are many
             handle.set_alpha(1)
 
@@ -152,8 +152,7 @@ def save(figure: 'Figure', path: Union[str, Path], *, colours: Optional[int] = N
 def plain(x: Any) -> np.ndarray:
     """Return an array or tensor (half precision too) as a numpy array."""
     if isinstance(x, Tensor):
-        x = x.detach().cpu()
-        return (x.float() if x.is_floating_point() and x.element_size() < 4 else x).numpy()
+        return at_least_float32(x.detach().cpu()).numpy()
     return np.asarray(x)
 
 
@@ -170,8 +169,7 @@ def array(name: str, x: Any, shape: Sequence[Optional[int]]) -> np.ndarray:
     """
     x = plain(x)
     expected = ', '.join('any' if size is None else str(size) for size in shape)
-    fits = x.ndim == len(shape) and all(size in (None, have) for size, have in zip(shape, x.shape))
-    if not fits:
+    if x.ndim != len(shape) or any(a not in (None, b) for a, b in zip(shape, x.shape)):
         raise ValueError(f'{name} of shape {list(x.shape)}, expected [{expected}]')
     if not x.size:
         raise ValueError(f'{name} of shape {list(x.shape)}: nothing to draw')
@@ -194,7 +192,7 @@ def mask(name: str, x: Any, shape: Sequence[Optional[int]]) -> np.ndarray:
         ValueError: see :func:`array`; also numbers other than 0 and 1.
     """
     x = array(name, x, shape)
-    if x.dtype != bool and not np.isin(x, (0, 1)).all():
-        wrong = x[~np.isin(x, (0, 1))][0]
-        raise ValueError(f'{name}: true or false expected, got {wrong:g}')
+    others = x[~np.isin(x, (0, 1))]
+    if len(others):
+        raise ValueError(f'{name}: true or false expected, got {others[0]:g}')
     return x.astype(bool)

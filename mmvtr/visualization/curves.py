@@ -77,9 +77,9 @@ def reliability_curve(probabilities: Any, matches: Any, *, bins: int = 10) -> 'c
     """
     p = canvas.array('probabilities', probabilities, (None,))
     y = canvas.array('matches', matches, p.shape)
-    found = reliability(torch.as_tensor(p), torch.as_tensor(y), bins=bins)
-    held = found.pairs > 0
-    predicted, true, pairs = (x[held].numpy() for x in found)
+    curve = reliability(torch.as_tensor(p), torch.as_tensor(y), bins=bins)
+    filled = curve.pairs > 0
+    predicted, true, pairs = (x[filled].numpy() for x in curve)
     figure = canvas.new_figure(4.6)
     left, right = figure.subplots(1, 2, width_ratios=(1.5, 1))
     left.plot((0, 1), (0, 1), color=canvas.GREY, linestyle='--', linewidth=1)
@@ -89,7 +89,7 @@ def reliability_curve(probabilities: Any, matches: Any, *, bins: int = 10) -> 'c
     )
     left.set_xlim(-0.02, 1.02)
     left.set_ylim(-0.02, 1.02)
-    title = f'calibration error {found.error:.3f} (noise of {len(p):,} pairs {found.noise:.3f})'
+    title = f'calibration error {curve.error:.3f} (noise of {len(p):,} pairs {curve.noise:.3f})'
     canvas.style(left, title, 'P(match) as said', 'share of matches')
     right.bar(predicted, pairs, width=0.7 / bins, color=canvas.BLUE, alpha=0.6)
     right.set_xlim(-0.02, 1.02)

@@ -59,8 +59,8 @@ def score_matrix(
     room = NAMED, NAMED_VIDEOS[weights is not None]
     # Names if there is room for them, else numbers of some places in the whole matrix.
     named = [
-        [own[place] for place in places] if own and len(places) <= most else None
-        for own, places, most in zip(names, chosen, room)
+        [of_side[place] for place in places] if of_side and len(places) <= most else None
+        for of_side, places, most in zip(names, chosen, room)
     ]
     block = np.ix_(*chosen)
     panels = [('score', scores[block])]
@@ -94,21 +94,21 @@ def _label(
     axis: 'canvas.Axes', chosen: Sequence[list[int]], named: Sequence[Optional[list[str]]]
 ) -> None:
     """Write names of texts and videos if there is room, else numbers of some places."""
-    for set_ticks, places, own, letters, turned in zip(
+    for set_ticks, places, names, letters, turned in zip(
         (axis.set_yticks, axis.set_xticks), chosen, named, (34, 16), (0, 90)
     ):
-        if own is not None:
-            labels = [canvas.words(name, letters) for name in own]
-            set_ticks(range(len(own)), labels, fontsize=8, rotation=turned)
+        if names is not None:
+            labels = [canvas.words(name, letters) for name in names]
+            set_ticks(range(len(names)), labels, fontsize=8, rotation=turned)
         else:
             some = range(0, len(places), -(-len(places) // TICKS))
             set_ticks(some, [f'{places[i]:,}' for i in some], fontsize=8)
 
 
-def _places(name: str, given: Optional[Sequence[int]], size: int) -> list[int]:
-    if given is None:
+def _places(name: str, chosen: Optional[Sequence[int]], size: int) -> list[int]:
+    if chosen is None:
         return list(range(min(size, MOST)))
-    places = [int(place) for place in given]
+    places = [int(place) for place in chosen]
     outside = [place for place in places if not 0 <= place < size]
     if outside:
         raise ValueError(f'{name}: place {outside[0]}, expected 0 to {size - 1}')
@@ -117,13 +117,13 @@ def _places(name: str, given: Optional[Sequence[int]], size: int) -> list[int]:
     return places
 
 
-def checked_names(kind: str, given: Optional[Sequence[str]], size: int) -> Optional[list[str]]:
+def checked_names(kind: str, names: Optional[Sequence[str]], size: int) -> Optional[list[str]]:
     """Return the names of a side as a list, or None if there are none."""
-    if given is None:
+    if names is None:
         return None
-    if len(given) != size:
-        raise ValueError(f'{kind}: {len(given)} names, expected {size}')
-    return list(given)
+    if len(names) != size:
+        raise ValueError(f'{kind}: {len(names)} names, expected {size}')
+    return list(names)
 
 
 def cells(axis: 'canvas.Axes', title: str, *, first: bool) -> None:

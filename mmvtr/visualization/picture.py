@@ -59,8 +59,8 @@ def _give_fonts(text: Text) -> set[str]:
         families.append(name)
         lacking = left
     if families:
-        given = text.get_fontfamily()
-        text.set_fontfamily([*given, *(name for name in families if name not in given)])
+        current = text.get_fontfamily()
+        text.set_fontfamily([*current, *(name for name in families if name not in current)])
     return lacking
 
 
@@ -68,9 +68,9 @@ def _give_fonts(text: Text) -> set[str]:
 def _fonts() -> list[tuple[str, str]]:
     """Return name and file of the installed upright fonts, newly installed ones included."""
     manager = font_manager.fontManager
-    known = {str(font.fname) for font in manager.ttflist}
+    files = {str(font.fname) for font in manager.ttflist}
     for path in font_manager.findSystemFonts():
-        if path not in known:
+        if path not in files:
             try:
                 manager.addfont(path)
             except Exception:  # a damaged font can raise anything; skip it

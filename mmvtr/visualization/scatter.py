@@ -36,19 +36,18 @@ def eta_against_loss(
     Raises:
         ValueError: different numbers of entries, one that is not finite, no pairs.
     """
-    eta, loss = (np.ravel(canvas.plain(x)) for x in (eta, loss))
-    eta = canvas.array('eta', eta, (None,))
-    loss = canvas.array('loss', loss, eta.shape)
-    known = canvas.mask('positives', np.ravel(canvas.plain(positives)), eta.shape)
+    eta = canvas.array('eta', np.ravel(canvas.plain(eta)), (None,))
+    loss = canvas.array('loss', np.ravel(canvas.plain(loss)), eta.shape)
+    annotated = canvas.mask('positives', np.ravel(canvas.plain(positives)), eta.shape)
     if truth is None:
-        kinds = [('not annotated', ~known, canvas.OTHER, '.')]
+        kinds = [('not annotated', ~annotated, canvas.OTHER, '.')]
     else:
         holds = canvas.mask('truth', np.ravel(canvas.plain(truth)), eta.shape)
         kinds = [
-            ('true negatives', ~holds & ~known, canvas.OTHER, '.'),
-            ('true, not annotated', holds & ~known, canvas.TRUE, '^'),
+            ('true negatives', ~holds & ~annotated, canvas.OTHER, '.'),
+            ('true, not annotated', holds & ~annotated, canvas.TRUE, '^'),
         ]
-    kinds.append(('annotated', known, canvas.ANNOTATED, 's'))
+    kinds.append(('annotated', annotated, canvas.ANNOTATED, 's'))
     generator = np.random.default_rng(seed)
     figure = canvas.new_figure(5.2)
     axis = figure.subplots()

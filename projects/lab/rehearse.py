@@ -26,7 +26,7 @@ from pathlib import Path
 from mmengine.config import Config
 
 from mmvtr.cli import Parser, count, tool
-from mmvtr.cli.errors import MEANT, said_of
+from mmvtr.cli.errors import USER_ERRORS, message_of
 from mmvtr.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,8 +100,8 @@ def rehearse_one(args: argparse.Namespace) -> int:
     except Unknown as error:
         print(f'error: {args.config}: {error}', file=sys.stderr)
         return 2
-    except MEANT as error:
-        print(f'error: {args.config}: {said_of(error).sentence}', file=sys.stderr)
+    except USER_ERRORS as error:
+        print(f'error: {args.config}: {message_of(error).sentence}', file=sys.stderr)
         return 2
     except Exception:
         traceback.print_exc()

@@ -376,8 +376,8 @@ FAULTS = {
     ),
     'a text of several videos has one moment': _fault(
         'engine/hooks/moments_hook.py',
-        "one = column is not None and len(text['video_idx']) == 1",
-        'one = column is not None',
+        "single = column is not None and len(text['video_idx']) == 1",
+        'single = column is not None',
         'test_engine/test_moments.py',
     ),
     # -- cross-fitting --
@@ -518,7 +518,7 @@ FAULTS = {
     ),
     'captions of the wrong number get features': _tool(
         'tools/dataset_converters/expert_pickles.py',
-        'if len(found) != len(said):',
+        'if len(vectors) != len(sentences):',
         'if False:',
         'test_tools/test_expert_pickles.py',
     ),
@@ -548,7 +548,7 @@ FAULTS = {
     ),
     'unknown words spread as one': _tool(
         'tools/dataset_converters/word_vocabulary.py',
-        'spread = np.std(np.stack(list(found.values())))',
+        'spread = np.std(np.stack(list(parsed.values())))',
         'spread = 1.0',
         'test_tools/test_word_vocabulary.py',
     ),
@@ -560,8 +560,8 @@ FAULTS = {
     ),
     "a log's first protocol is published": _tool(
         'tools/model_converters/publish.py',
-        "' '.join(found[-1].split())",
-        "' '.join(found[0].split())",
+        "' '.join(lines[-1].split())",
+        "' '.join(lines[0].split())",
         'test_tools/test_publish.py',
     ),
 }

@@ -101,6 +101,7 @@ def by_ffmpeg(path: Path, folder: Path, joined: bool) -> tuple[list, list[float]
 # -- the reader ----------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_a_share_of_the_campaign(tmp_path):
     trials = players.run(64, 3, tmp_path)
     assert {trial.row for trial in trials} == set(KINDS)

@@ -162,7 +162,7 @@ def ran(tmp_path, monkeypatch):
     )
 
 
-@pytest.mark.parametrize('of', [20, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize('of', [60, pytest.param(1, marks=pytest.mark.nightly)])
 def test_no_key_runs_code_in_any_shape(folder, ran, of):
     """All are read; of those that are accepted outer keys and one of so many others are used."""
     mark, payloads = ran

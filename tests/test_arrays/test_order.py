@@ -77,7 +77,7 @@ def of_qdrant(folder):
 
 
 @pytest.mark.filterwarnings('ignore:Local mode performs exact')
-@pytest.mark.parametrize('engine', [of_faiss, of_qdrant])
+@pytest.mark.parametrize('engine', [of_faiss, pytest.param(of_qdrant, marks=pytest.mark.nightly)])
 def test_stores(engine, tmp_path):
     pytest.importorskip('mmvtr_gallery', reason='pip install -e projects/gallery')
     with engine(tmp_path) as store:

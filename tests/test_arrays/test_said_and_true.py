@@ -136,7 +136,9 @@ def test_every_transform(name):
     compare(KINDS['new items'], name)
 
 
-@pytest.mark.parametrize('name', [None, 'qb_norm', 'sinkhorn'])
+@pytest.mark.parametrize(
+    'name', [None, pytest.param('qb_norm', marks=pytest.mark.nightly), 'sinkhorn']
+)
 @pytest.mark.parametrize('kind', [kind for kind in KINDS if kind != 'new items'])
 def test_every_kind(kind, name):
     compare(KINDS[kind], name)

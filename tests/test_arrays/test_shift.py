@@ -79,7 +79,14 @@ def bank_of_the_gallery(random):
 
 
 @pytest.mark.parametrize(
-    'draw', [one_to_one, five_texts_an_item, items_that_ask, bank_of_the_gallery]
+    'draw',
+    [
+        *(one_to_one, five_texts_an_item),
+        *(
+            pytest.param(draw, marks=pytest.mark.nightly)
+            for draw in (items_that_ask, bank_of_the_gallery)
+        ),
+    ],
 )
 def test_queries_like_the_bank_alarm_no_more_often_than_stated(draw):
     """Of 200 banks, galleries and queries; beyond the bound in 1 of 100 such counts at most."""

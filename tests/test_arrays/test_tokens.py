@@ -105,6 +105,18 @@ def test_added_saved_and_calibrated(name, tmp_path):
         mmvtr.Debiaser.load(tmp_path, twisted)
 
 
+def test_further_items_and_repeated_texts():
+    """Texts of six tokens, items of four, vectors of eight numbers: none is taken for another."""
+    asked, _ = BANK
+    one = mmvtr.fit(VIDEOS[:60], asked, 'nnn', geometry='maxsim', neighbours=3)
+    further = one.biases_of(VIDEOS[60:])
+    torch.testing.assert_close(further, one.add(VIDEOS[60:]).biases_[60:])
+    assert one.asked_before(asked[:9]) == 'transductive: 9 of the 9 texts that ask are in the bank'
+    for call in (one.biases_of, one.asked_before):
+        with pytest.raises(ValueError, match='have width 7, the videos 8'):
+            call(drawn(3, 6, 9, width=7))
+
+
 def test_an_engine_with_maxsim_ranks_debiased():
     one = mmvtr.fit(VIDEOS, BANK, 'sinkhorn', geometry='maxsim')
     items, asked = one.as_vectors(), one.query(TEXTS)
@@ -132,7 +144,7 @@ def test_memory_holds_no_similarities_of_all_tokens(monkeypatch):
     """Of 300 x 300 pairs of 16 x 16 tokens: the largest product is a tile."""
     widest, product = [0], torch.Tensor.matmul
     monkeypatch.setattr(
-        'mmvtr.functional.similarities.token_interaction._product',
+        'mmvtr.functional.similarities.token_interaction.product',
         lambda a, b: widest.append(len(a) * b.shape[1]) or product(a, b),
     )
     mmvtr.fit(drawn(300, 16, 1), drawn(300, 16, 2), 'nnn', geometry='maxsim')

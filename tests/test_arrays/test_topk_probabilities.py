@@ -22,7 +22,9 @@ def pairs(random, count, width=16):
     return (videos + 1.6 * random.normal(size=videos.shape)).astype('f4'), videos.astype('f4')
 
 
-@pytest.mark.parametrize('name', [None, 'sinkhorn', 'dbsn'])
+@pytest.mark.parametrize(
+    'name', [None, 'sinkhorn', pytest.param('dbsn', marks=pytest.mark.nightly)]
+)
 def test_what_is_said_of_the_first_place_is_true(name):
     """Mean of 25 draws: own items outside Sinkhorn's fit would say .03 too little."""
     said, true = [], []

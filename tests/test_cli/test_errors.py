@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from children import MP
-from mmvtr.cli.errors import MEANT, said_of, told_of_death, without_workers
+from mmvtr.cli.errors import USER_ERRORS, explain_dead_process, message_of, tool, without_workers
 from mmvtr.cli.values import split
 from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
 from mmvtr.errors import UnknownKey, UserError
@@ -44,8 +44,8 @@ def key_error(name):
 
 def reason(error):
     """The sentence for a user; None where a tool shows the traceback."""
-    told = told_of_death(error)
-    return said_of(told).sentence if isinstance(told, MEANT) else None
+    told = explain_dead_process(error)
+    return message_of(told).sentence if isinstance(told, USER_ERRORS) else None
 
 
 def test_what_is_for_a_user(tmp_path):
@@ -60,9 +60,9 @@ def test_what_is_for_a_user(tmp_path):
 def test_the_place_of_an_error_is_told():
     """A ValueError may be a fault of a program: nobody has to guess whose it is."""
     assert reason(caught(int, 'x')).startswith('invalid literal')
-    ours = said_of(caught(split, '(')).origin
+    ours = message_of(caught(split, '(')).origin
     assert re.fullmatch(r'ValueError at .*mmvtr/cli/values\.py:\d+', ours)
-    assert said_of(caught(np.reshape, [1, 2], 3)).origin.startswith('ValueError at ')
+    assert message_of(caught(np.reshape, [1, 2], 3)).origin.startswith('ValueError at ')
 
 
 @pytest.mark.parametrize(
@@ -78,6 +78,14 @@ def test_an_unknown_key_is_a_sentence_and_a_key_error():
     error = UnknownKey("no 'x' in a table")
     assert str(error) == "no 'x' in a table" and isinstance(error, (KeyError, UserError))
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_threads_of_tools_do_not_spin_long(monkeypatch):
+    set_to = tool(lambda: os.environ['GOMP_SPINCOUNT'])
+    monkeypatch.setenv('GOMP_SPINCOUNT', '7')
+    assert set_to() == '7'
+    monkeypatch.delenv('GOMP_SPINCOUNT')
+    assert set_to() == '2000'
 
 
 def test_packages_that_are_not_installed():
@@ -115,7 +123,7 @@ def test_of_a_data_worker(tmp_path):
         assert 'Traceback' in str(error)
         assert reason(error) == said
     assert reason(caught(loaded, fault, 7)) is None
-    origin = said_of(caught(loaded, split, '(')).origin
+    origin = message_of(caught(loaded, split, '(')).origin
     assert re.fullmatch(r'ValueError at .*mmvtr/cli/values\.py:\d+', origin)  # not torch's
 
 

@@ -20,7 +20,7 @@ from children import ROOT
 from mmvtr.cli import tool
 from mmvtr.cli.hints import on_command_line, option, unregistered
 from mmvtr.datasets.tables.rows import read_rows
-from mmvtr.engine.hooks.basic import BrokenVideoHook
+from mmvtr.engine.hooks.broken_video_hook import BrokenVideoHook
 from mmvtr.functional.transforms.transform_table import units
 from mmvtr.utils import load_config
 
@@ -178,8 +178,8 @@ CASES = {
     'mmvtr/datasets/tables/dataset.py: on_broken.skip': of_broken_rows,
     'mmvtr/datasets/videos/missing.py: missing': of_missing_features,
     'mmvtr/datasets/video_text.py: on_broken': of_a_broken_item,
-    'mmvtr/engine/hooks/basic.py: on_broken.skip': of_too_many_broken_ones,
-    'mmvtr/engine/hooks/basic.py: max_share': of_too_many_broken_ones,
+    'mmvtr/engine/hooks/broken_video_hook.py: on_broken.skip': of_too_many_broken_ones,
+    'mmvtr/engine/hooks/broken_video_hook.py: max_share': of_too_many_broken_ones,
     'tools/dataset_converters/check_dataset.py: on_broken.skip': 'test_tools/test_check_dataset.py',
     'mmvtr/datasets/annotation_files.py: iconv': 'test_datasets/test_annotation_values.py',
 }

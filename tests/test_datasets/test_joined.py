@@ -17,7 +17,7 @@ from mmvtr.datasets import (
     collate_retrieval,
 )
 from mmvtr.evaluation import RetrievalMetric
-from mmvtr.models.annotation import annotated_target
+from mmvtr.models.annotation import JointIds
 from mmvtr.registry import MODELS
 
 PIPELINES = dict(
@@ -59,7 +59,7 @@ def test_ids_and_positives_of_two_sets(sets, unit):
     samples = batch['data_samples']
     assert {name.partition('/')[0] for name in samples['video_ids']} == {'MSRVTT', 'MSVD'}
     wanted = [[v in owner[t] for v in samples['video_ids']] for t in samples['text_ids']]
-    positives = annotated_target(samples, torch.device('cpu')).positives
+    positives = JointIds(samples, torch.device('cpu')).target().positives
     assert positives.tolist() == wanted
     assert {joint.videos[v]['video_id'] for v in samples['video_idx'].tolist()} == {
         video for videos in owner.values() for video in videos
@@ -70,7 +70,7 @@ def test_a_gradient_is_that_of_the_parts(sets):
     """Texts of one set are negatives of the other's videos, never positives."""
     joint = ConcatDataset(sets())
     batch = collate_retrieval([joint[i] for i in range(len(joint))])
-    target = annotated_target(batch['data_samples'], torch.device('cpu'))
+    target = JointIds(batch['data_samples'], torch.device('cpu')).target()
     scores = torch.zeros(target.positives.shape, requires_grad=True)
     MODELS.build(dict(type='mmvtr.ContrastiveLoss'))({'scores': scores}, target, 1.0).backward()
     across = [

@@ -31,7 +31,7 @@ def train(tmp_path, monkeypatch):
         ran[:] = [killed]
         row = Row('half', 'half.py', tmp_path, dict(lr=rate))
         load = lambda config, options, folder: Config(dict(options, work_dir=folder))  # noqa: E731
-        how = dict(seed=0, said='before', resume=resume)
+        how = dict(seed=0, title='before', resume=resume)
         try:
             before.train_row(row, ARGS, Path('train.py'), load, **how)
         except UserError as error:
@@ -80,7 +80,7 @@ def test_a_command_is_run_once_and_again_where_it_failed_or_has_changed(tmp_path
     def make(status):
         folder = tmp_path / 'row'
         row = Row('row', '', folder, run=(str(script), str(folder / 'made'), str(status)))
-        how = dict(seed=0, said='row', start=before.Start(log=before.log_of(row)))
+        how = dict(seed=0, title='row', start=before.Start(log=before.log_of(row)))
         before.make_row(row, ARGS, Path('train.py'), None, **how)
 
     for _ in range(2):
@@ -101,7 +101,7 @@ def test_one_process_of_a_launcher_runs_the_command(tmp_path, monkeypatch):
 
     def make(rank):
         monkeypatch.setenv('RANK', str(rank))
-        before.make_row(row, ARGS, Path('train.py'), None, seed=0, said='row')
+        before.make_row(row, ARGS, Path('train.py'), None, seed=0, title='row')
 
     def waits(seconds):
         make(0)  # meanwhile the first process gets there

@@ -185,7 +185,16 @@ def types_in(value, key=''):
             yield from types_in(part, f'{key}.{i}')
 
 
-@pytest.mark.parametrize('name', ['dvtr_c2v_planted', 'causal_hgr_epic_ran', 'ncl_clip4clip_msvd'])
+@pytest.mark.parametrize(
+    'name',
+    [
+        'dvtr_c2v_planted',
+        *(
+            pytest.param(name, marks=pytest.mark.nightly)
+            for name in ('causal_hgr_epic_ran', 'ncl_clip4clip_msvd')
+        ),
+    ],
+)
 def test_an_unknown_type_anywhere_is_named_with_its_key(name):
     cfg = Config.fromfile(config_file(name))
     read = {key: cfg[key] for key in cfg if key in KNOWN - {'shortcuts'}}

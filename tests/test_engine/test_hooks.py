@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from mmvtr.engine.hooks.basic import BrokenVideoHook, ExactSeedHook, ProgressHook, seed_all
+from mmvtr.engine.hooks.broken_video_hook import BrokenVideoHook
+from mmvtr.engine.hooks.step_hooks import ExactSeedHook, ProgressHook, seed_all
 
 
 def draw():

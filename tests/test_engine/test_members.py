@@ -12,9 +12,10 @@ from torch.nn.functional import normalize
 from torch.nn.parallel import DistributedDataParallel
 
 from mmvtr.apis import encode_set, vectors
-from mmvtr.engine.hooks.basic import ModalityGapHook
-from mmvtr.engine.hooks.members import MembersHook, fuse_config, read_fusion
+from mmvtr.cli import read_fusion
+from mmvtr.engine.hooks.members import MembersHook, fuse_config
 from mmvtr.engine.hooks.query_queue import Queries, QueryQueueHook
+from mmvtr.engine.hooks.result_hooks import ModalityGapHook
 from mmvtr.engine.hooks.score_transforms import SinkhornHook
 from mmvtr.engine.loops.evaluation import Evaluation
 from mmvtr.engine.loops.evaluation_loop import relation_of

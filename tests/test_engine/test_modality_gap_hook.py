@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from mmvtr.engine.hooks.basic import ModalityGapHook
+from mmvtr.engine.hooks.result_hooks import ModalityGapHook
 from mmvtr.engine.loops.evaluation import Encoded, Evaluation
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.structures import Embedding, Relation

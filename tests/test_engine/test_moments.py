@@ -49,11 +49,11 @@ def make_evaluation(mode='test', names=('a', 'b')):
         model.similarity(texts, videos),
         Relation(torch.ones(T, 4).bool()),
         mode=mode,
+        dataset=make_dataset(),
     )
 
 
-@pytest.fixture
-def runner(tmp_path):
+def make_dataset():
     videos = [
         dict(video_id=f'v{v}', **({} if duration is None else dict(duration=duration)))
         for v, duration in enumerate(DURATIONS)
@@ -63,11 +63,12 @@ def runner(tmp_path):
         | ({} if start is None else dict(start=start, end=end))
         for t, (v, start, end) in enumerate(MOMENTS)
     ]
-    loop = SimpleNamespace(
-        dataloader=SimpleNamespace(dataset=SimpleNamespace(videos=videos, texts=texts))
-    )
-    logger = logging.getLogger('moments')
-    return SimpleNamespace(work_dir=str(tmp_path), logger=logger, test_loop=loop, val_loop=loop)
+    return SimpleNamespace(videos=videos, texts=texts)
+
+
+@pytest.fixture
+def runner(tmp_path):
+    return SimpleNamespace(work_dir=str(tmp_path), logger=logging.getLogger('moments'))
 
 
 def best_frame(evaluation, t, column):
@@ -134,7 +135,7 @@ def test_pointing(runner, tmp_path, mode):
 def test_pointing_at_both_ends_of_a_moment(runner):
     """A moment from the middle of one frame on, or up to it, has it inside."""
     evaluation = make_evaluation('val')
-    texts = runner.val_loop.dataloader.dataset.texts
+    texts = evaluation.dataset.texts
     k = best_frame(evaluation, 0, 0)
     for start, end, expected in ((k + 0.5, 4, 100), (0, k + 0.5, 100), (0, k + 0.4, 0)):
         texts[:] = [{**texts[0], 'start': 2.0 * start, 'end': 2.0 * end}] + [
@@ -145,9 +146,9 @@ def test_pointing_at_both_ends_of_a_moment(runner):
 
 
 def test_no_number_without_annotated_moments(runner, tmp_path):
-    for text in runner.test_loop.dataloader.dataset.texts:
-        text.pop('start', None)
     evaluation = make_evaluation()
+    for text in evaluation.dataset.texts:
+        text.pop('start', None)
     MomentsHook().after_scoring(runner, evaluation)
     assert evaluation.numbers == {} and (tmp_path / 'moments.json').is_file()
 

@@ -10,14 +10,9 @@ import torch
 from mmengine.optim import build_optim_wrapper
 from torch import nn
 
-from mmvtr.engine.loops.optim import (
-    AutocastOptimWrapper,
-    BertAdam,
-    Ranger,
-    WarmupCosineLR,
-    WarmupLinearLR,
-    warmup_cosine,
-)
+from mmvtr.engine.optim_wrappers import AutocastOptimWrapper
+from mmvtr.engine.optimizers import BertAdam, Ranger
+from mmvtr.engine.schedulers import WarmupCosineLR, WarmupLinearLR, warmup_cosine
 
 
 def test_golden_20_steps(shared):

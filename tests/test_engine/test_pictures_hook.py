@@ -55,7 +55,7 @@ def dataset():
 
 
 @pytest.fixture
-def evaluation():
+def evaluation(dataset):
     torch.manual_seed(0)
     mask = torch.arange(F) < torch.tensor([4, 4, 3, 4, 2, 4])[:, None]
     texts = {'global': Embedding(torch.randn(T, D)), 'gaussian': gaussian(T)}
@@ -82,13 +82,14 @@ def evaluation():
         Encoded(torch.tensor(ENCODED), [f'v{v}' for v in ENCODED], videos, mask.sum(1)),
         matrices,
         Relation(positives, truth=truth),
+        dataset=dataset,
     )
 
 
-def drawn(evaluation, dataset, queries=3, chosen=tuple(PICTURES), transforms=(), **options):
+def drawn(evaluation, queries=3, chosen=tuple(PICTURES), transforms=(), **options):
     """(Name -> figure, warnings)."""
     said = []
-    asked = request_for(TestedModel(evaluation, dataset, transforms), queries, **options)
+    asked = request_for(TestedModel(evaluation, transforms), queries, **options)
     return dict(figures(asked, chosen, said.append)), said
 
 
@@ -96,8 +97,8 @@ def places(names, ids):
     return [ids.index(name.get_text()) for name in names]
 
 
-def test_all_of_them(evaluation, dataset):
-    found, said = drawn(evaluation, dataset)
+def test_all_of_them(evaluation):
+    found, said = drawn(evaluation)
     assert list(found) == [
         'score_matrix',
         'sheet_0',
@@ -111,7 +112,7 @@ def test_all_of_them(evaluation, dataset):
 
 
 def test_weights_are_those_of_a_training_batch(evaluation, dataset):
-    figure = drawn(evaluation, dataset, ['t8', 't3'], ['score_matrix'])[0]['score_matrix']
+    figure = drawn(evaluation, ['t8', 't3'], ['score_matrix'])[0]['score_matrix']
     scores, weights = figure.axes[:2]
     rows = places(scores.get_yticklabels(), [text['text'] for text in dataset.texts])
     columns = places(scores.get_xticklabels(), evaluation.videos.ids)
@@ -132,14 +133,14 @@ def test_weights_are_those_of_a_training_batch(evaluation, dataset):
     assert scores.collections[0].get_offsets().tolist() == soft.tolist()
 
 
-def test_weights_go_with_the_training(evaluation, dataset):
+def test_weights_go_with_the_training(evaluation):
     """A validation during the ramp, and a test at the end."""
     supervision = evaluation.model.supervision = DVTRSupervision(floor=0.0, ramp=(0.2, 0.6))
     supervision.progress = 0.4
     means = {}
     for mode in ('val', 'test'):
         evaluation.mode = mode
-        figure = drawn(evaluation, dataset, 3, ['score_matrix'])[0]['score_matrix']
+        figure = drawn(evaluation, 3, ['score_matrix'])[0]['score_matrix']
         means[mode] = 1 - figure.axes[1].images[0].get_array().data.mean()
         assert supervision.progress == 0.4
     assert 0 < means['val'] == pytest.approx(means['test'] / 2)
@@ -167,17 +168,19 @@ def test_weights_are_those_of_the_teacher_that_acts(dataset, monkeypatch):
     whole = [Encoded(torch.arange(len(one['global'].mean)), [], one, None) for one in sides]
     relation = Relation(known.positives)
     for mode in ('val', 'test'):
-        made = Evaluation(model, torch.device('cpu'), *whole, {}, relation, mode=mode)
+        made = Evaluation(
+            model, torch.device('cpu'), *whole, {}, relation, mode=mode, dataset=dataset
+        )
         own = known.positives
         places = [[*range(n)] for n in own.shape]
-        found = pictures.training_weights(TestedModel(made, dataset), *places)
+        found = pictures.training_weights(TestedModel(made), *places)
         torch.testing.assert_close(found[~own], expected[mode][~own])
         assert model.teacher.progress == 0.2
     assert (expected['val'] - expected['test']).abs().max() > 0.05
 
 
 @pytest.mark.parametrize('agreement', [None, 'teachers', 0.0, 0.1])
-def test_a_matrix_without_weights(evaluation, dataset, agreement, monkeypatch):
+def test_a_matrix_without_weights(evaluation, agreement, monkeypatch):
     """No supervision, teachers', one that reads scores, and one that reads what training brings."""
     said = []
     monkeypatch.setattr(pictures, 'print_log', lambda text, logger: said.append(text))
@@ -186,7 +189,7 @@ def test_a_matrix_without_weights(evaluation, dataset, agreement, monkeypatch):
         evaluation.model.supervision = StoredTeachers(teachers=['x'])
     elif agreement is not None:
         evaluation.model.supervision = RelativeScoreSupervision(agreement=agreement)
-    figure = drawn(evaluation, dataset, 3, ['score_matrix'])[0]['score_matrix']
+    figure = drawn(evaluation, 3, ['score_matrix'])[0]['score_matrix']
     panels = [axis.get_title() for axis in figure.axes]
     assert ('weight as a negative' in panels) == (agreement == 0)
     assert len(said) == (agreement == 0.1)
@@ -201,14 +204,14 @@ def sheets(monkeypatch):
     return calls
 
 
-def test_sheets(evaluation, dataset, sheets):
+def test_sheets(evaluation, sheets):
     scores = evaluation.matrices['scores']
     bias = torch.randn(V)
     evaluation.transformed['sinkhorn'] = Directed(scores + bias, scores)
     evaluation.transformed['odd'] = Directed(scores * scores, scores)
     for transforms in (['odd', 'sinkhorn'], ['odd']):
         sheets.clear()
-        drawn(evaluation, dataset, ['t3', 't7'], ['sheet'], transforms=transforms, top=4)
+        drawn(evaluation, ['t3', 't7'], ['sheet'], transforms=transforms, top=4)
         for row, (text, items, options) in zip((3, 7), sheets):
             assert text == f'text {row}'
             best = scores[row].argsort(descending=True)[:4].tolist()
@@ -233,8 +236,8 @@ def test_sheets(evaluation, dataset, sheets):
     assert {item.right for _, items, _ in sheets for item in items} >= {'judged', None}
 
 
-def test_the_loss_of_a_pair_as_a_match(evaluation, dataset):
-    axis = drawn(evaluation, dataset, 3, ['eta'])[0]['eta'].axes[0]
+def test_the_loss_of_a_pair_as_a_match(evaluation):
+    axis = drawn(evaluation, 3, ['eta'])[0]['eta'].axes[0]
     logits = evaluation.matrices['scores'] / GAMMA
     with torch.no_grad():
         levels = evaluation.texts.levels, evaluation.videos.levels
@@ -253,15 +256,15 @@ def test_the_loss_of_a_pair_as_a_match(evaluation, dataset):
     assert counts == [T * V - T - len(ALSO), len(ALSO), T]
 
 
-def test_a_supervision_without_eta_is_said(evaluation, dataset):
+def test_a_supervision_without_eta_is_said(evaluation):
     evaluation.model.supervision = SimpleNamespace(matrices=lambda *levels: dict(theta=1))
-    found, said = drawn(evaluation, dataset, 3, ['eta', 'hubs'])
+    found, said = drawn(evaluation, 3, ['eta', 'hubs'])
     assert list(found) == ['hubs']
     assert said == ["picture eta is left out: the supervision gives ['theta'], expected eta"]
 
 
-def test_generality_is_the_truth_or_the_spread_of_scores(evaluation, dataset):
-    axis = drawn(evaluation, dataset, 3, ['sigma'])[0]['sigma'].axes[0]
+def test_generality_is_the_truth_or_the_spread_of_scores(evaluation):
+    axis = drawn(evaluation, 3, ['sigma'])[0]['sigma'].axes[0]
     sigma = evaluation.matrices['text_sigma']
     dots = axis.collections[0].get_offsets()
     assert dots[:, 0].tolist() == [1, 1, 1, 3, 1, 1, 1, 1, 1]
@@ -269,14 +272,14 @@ def test_generality_is_the_truth_or_the_spread_of_scores(evaluation, dataset):
     evaluation.relation = evaluation.relation._replace(truth=None)
     scores = evaluation.matrices['scores']
     scores[0], scores[1] = 0.0, torch.tensor([99.0] + [0.0] * (V - 1))
-    axis = drawn(evaluation, dataset, 3, ['sigma'])[0]['sigma'].axes[0]
+    axis = drawn(evaluation, 3, ['sigma'])[0]['sigma'].axes[0]
     spread = axis.collections[0].get_offsets()[:, 0]
     assert spread[0] == pytest.approx(V, rel=1e-5) and spread[1] == pytest.approx(1)
     assert 'perplexity' in axis.get_xlabel()
 
 
-def test_moments_of_own_videos_and_of_best_hits(evaluation, dataset):
-    found, _ = drawn(evaluation, dataset, ['t2', 't7'], ['moment'])
+def test_moments_of_own_videos_and_of_best_hits(evaluation):
+    found, _ = drawn(evaluation, ['t2', 't7'], ['moment'])
     scores = evaluation.matrices['scores']
     for row, axis in zip((2, 7), (figure.axes[0] for figure in found.values())):
         column = 2 if row == 2 else int(scores[row].argmax())
@@ -308,17 +311,17 @@ def test_what_a_model_lacks(evaluation):
     assert lacking(None) == dict.fromkeys(('eta', 'sigma', 'moment'), 'a model')
 
 
-def test_a_shortlist_shows_hits_only(evaluation, dataset):
+def test_a_shortlist_shows_hits_only(evaluation):
     evaluation.exact = False
-    found, said = drawn(evaluation, dataset, 1)
+    found, said = drawn(evaluation, 1)
     assert list(found) == ['sheet_0', 'moment_0'] and not said
 
 
-def test_a_collapsed_model_ends_no_training(evaluation, dataset):
+def test_a_collapsed_model_ends_no_training(evaluation):
     evaluation.matrices['scores'] = torch.full((T, V), 0.5)
-    assert not drawn(evaluation, dataset)[1]
+    assert not drawn(evaluation)[1]
     evaluation.matrices['scores'][4, 1] = torch.nan
-    found, said = drawn(evaluation, dataset, ['t4'], ['score_matrix', 'hubs', 'moment'])
+    found, said = drawn(evaluation, ['t4'], ['score_matrix', 'hubs', 'moment'])
     assert list(found) == ['moment_0'] and len(said) == 2
     assert said[1] == 'picture hubs is left out: before is nan at [4, 1]: finite numbers expected'
 
@@ -410,15 +413,15 @@ def test_what_is_left_out_is_said_once(runner, caplog):
     ]
 
 
-def test_queries(runner, evaluation, dataset):
+def test_queries(runner, evaluation):
     PicturesHook(queries=['t1', 't2']).before_run(runner)
     with pytest.raises(ValueError, match="no text has the id 'x'; the 9 known ones: t0, t1"):
         PicturesHook(queries=['t1', 'x']).before_run(runner)
-    study = TestedModel(evaluation, dataset)
+    study = TestedModel(evaluation)
     assert request_for(study, ['t5', 'x', 't1']).rows() == [5, 1]
     draws = [request_for(study, 4, seed=seed).queries for seed in (0, 0, 1)]
     assert draws[0] == draws[1] != draws[2] and len(set(draws[0])) == 4
-    found, said = drawn(evaluation, dataset, ['of another set'], ['sheet', 'moment'])
+    found, said = drawn(evaluation, ['of another set'], ['sheet', 'moment'])
     reason = 'the set has none of the queries'
     assert not found and said == [f'picture {p} is left out: {reason}' for p in ('sheet', 'moment')]
     assert PicturesHook(queries=[7010]).queries == ['7010']

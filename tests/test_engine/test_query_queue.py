@@ -39,7 +39,7 @@ def test_an_empty_queue():
 
 
 def test_distinct_counts_items():
-    assert queries([4, 4, 7]).distinct == 2
+    assert queries([4, 4, 7]).item_count == 2
 
 
 @pytest.fixture

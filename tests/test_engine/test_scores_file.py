@@ -9,7 +9,7 @@ import torch
 from mmengine.hooks import Hook
 from mmengine.runner import get_priority
 
-from mmvtr.engine.hooks.basic import ScoresFileHook
+from mmvtr.engine.hooks.result_hooks import ScoresFileHook
 from mmvtr.engine.hooks.score_transforms import SinkhornHook
 from mmvtr.engine.loops.evaluation import Encoded, Evaluation
 from mmvtr.registry import HOOKS
@@ -62,7 +62,7 @@ def test_modes(runner, tmp_path):
     assert list(tmp_path.iterdir()) == []
     ScoresFileHook(modes=('val',)).after_scoring(runner, evaluation_of('val'))
     assert [p.name for p in tmp_path.iterdir()] == ['scores_val.npy']
-    for bad in ('test', ('train',)):
+    for bad in ((), ('train',)):
         with pytest.raises(ValueError, match=r"modes must be some of \('val', 'test'\), not"):
             ScoresFileHook(modes=bad)
 

@@ -13,7 +13,6 @@ from mmengine.model import MMDistributedDataParallel
 from mmengine.optim import OptimWrapper
 
 from children import ROOT, free_port, run_tool
-from mmvtr.engine.loops.optim import AutocastOptimWrapper
 from mmvtr.engine.loops.sharded import (
     FullyShardedRetriever,
     adapt_optimizer,
@@ -22,6 +21,7 @@ from mmvtr.engine.loops.sharded import (
     layers_of,
     whole_layers,
 )
+from mmvtr.engine.optim_wrappers import AutocastOptimWrapper
 from mmvtr.registry import MODELS
 from mmvtr.storage.weights import read_checkpoint
 

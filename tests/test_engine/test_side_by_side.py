@@ -78,7 +78,9 @@ def test_a_child_prints_to_its_log_and_gives_its_status(tmp_path):
     assert log.read_text() == 'me\nme\n'
 
 
-@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    'number', [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)]
+)
 def test_a_signal_ends_running_children_and_begins_no_other(tmp_path, number):
     script = f"""
     import signal, sys

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from mmvtr.engine.hooks.basic import SigmaFileHook
+from mmvtr.engine.hooks.result_hooks import SigmaFileHook
 from mmvtr.engine.loops.evaluation import Encoded, Evaluation
 from mmvtr.structures import Relation
 from tests.test_dist import make_batch, make_model

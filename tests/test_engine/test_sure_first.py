@@ -38,16 +38,17 @@ def records(clips=CLIPS):
 
 @pytest.fixture
 def runner():
-    """Evaluates a set in which the gallery stands in the reverse order."""
-    texts = [dict(text=text, video_idx=[0]) for text in GALLERY[::-1]]
-    tested = SimpleNamespace(texts=texts, videos=[dict(video_id='x')])
-    loop = SimpleNamespace(dataloader=SimpleNamespace(dataset=tested))
-    return SimpleNamespace(test_loop=loop, val_loop=loop, logger=logging.getLogger('sure'))
+    return SimpleNamespace(logger=logging.getLogger('sure'))
 
 
 @pytest.fixture
 def evaluation():
-    """Three clips: of two hopping boxes, of one that rests, and one of which nothing is known."""
+    """Three clips: of two hopping boxes, of one that rests, and one of which nothing is known.
+
+    In the dataset the gallery stands in the reverse order.
+    """
+    texts = [dict(text=text, video_idx=[0]) for text in GALLERY[::-1]]
+    dataset = SimpleNamespace(texts=texts, videos=[dict(video_id='x')])
     count = len(GALLERY)
     scores = torch.tensor(
         [
@@ -63,7 +64,7 @@ def evaluation():
     positives[:3] = torch.eye(3).bool()
     matrices = dict(scores=scores, temperature=torch.tensor(0.05))
     return Evaluation(
-        None, torch.device('cpu'), texts, videos, matrices, Relation(positives), mode='test'
+        None, torch.device('cpu'), texts, videos, matrices, Relation(positives), dataset=dataset
     )
 
 
@@ -93,7 +94,7 @@ def test_a_clip_is_told_what_surely_holds_before_what_was_written_for_it(runner,
 
 def test_captions_of_the_test_set_are_its_labels(runner, evaluation):
     """Other clips with equal captions are none."""
-    tested = runner.test_loop.dataloader.dataset
+    tested = evaluation.dataset
     known = records()
     known.videos += tested.videos
     for shared, texts in ((False, GALLERY[:2]), (True, GALLERY[:3])):

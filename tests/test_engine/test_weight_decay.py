@@ -8,7 +8,7 @@ from torch import nn
 
 import toy
 from children import run_tool
-from mmvtr.engine.loops.optim import check_custom_keys, decays
+from mmvtr.engine.optim_wrappers import check_custom_keys, decays
 from mmvtr.engine.runner import groups_in_words
 
 

@@ -124,7 +124,7 @@ def test_queries_without_a_match_are_left_out_or_zero():
 @pytest.mark.parametrize('dim', [0, 1])
 def test_chunks_do_not_change_anything(scores, relevance, dim, monkeypatch):
     whole = graded_values(scores, relevance, dim=dim), graded_chance(relevance, dim=dim)
-    monkeypatch.setattr('mmvtr.functional.metrics.relevance.TILE', 30)
+    monkeypatch.setattr('mmvtr.functional.metrics.ranks.TILE', 30)
     parts = graded_values(scores, relevance, dim=dim), graded_chance(relevance, dim=dim)
     for one, other in zip(itertools.chain(*whole), itertools.chain(*parts)):
         assert torch.equal(one.nan_to_num(-1), other.nan_to_num(-1))

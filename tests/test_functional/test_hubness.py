@@ -72,7 +72,7 @@ def errors_by_loops(scores, match, temperature, edges):
 
 @pytest.fixture(params=[2**20, 40], ids=['whole', 'chunked'])
 def tile(request, monkeypatch):
-    monkeypatch.setattr(fn, 'TILE', request.param)
+    monkeypatch.setattr('mmvtr.functional.metrics.ranks.TILE', request.param)
 
 
 @pytest.mark.parametrize('dim', [1, 0])

@@ -6,7 +6,6 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
-from mmvtr.functional.metrics import length_bias as fn
 from mmvtr.functional.metrics.length_bias import (
     chance_of_top,
     length_correlation,
@@ -129,7 +128,7 @@ def test_chunks_do_not_change_anything(scores, lengths, means, monkeypatch):
     train = means[0].double()
     among = scores > -1
     whole = length_correlation(scores, lengths, train, among), mean_of_top(scores, lengths, k=3)
-    monkeypatch.setattr(fn, 'TILE', 2 * VIDEOS)
+    monkeypatch.setattr('mmvtr.functional.metrics.ranks.TILE', 2 * VIDEOS)
     parts = length_correlation(scores, lengths, train, among), mean_of_top(scores, lengths, k=3)
     assert all(map(torch.equal, whole, parts))
 

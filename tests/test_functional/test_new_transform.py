@@ -104,6 +104,7 @@ def run(words, folder, *paths):
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
 
 
+@pytest.mark.nightly
 def test_one_class_is_at_every_door(tmp_path):
     ignored = shutil.ignore_patterns('__pycache__', '.mim')
     shutil.copytree(ROOT / 'mmvtr', tmp_path / 'mmvtr', ignore=ignored)

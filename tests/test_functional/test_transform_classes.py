@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.transforms.transform import TRANSFORMS, Transform, count, number, transform
+from mmvtr.registry import HOOKS
 
 
 class Base(Transform):
@@ -30,6 +31,7 @@ def made():
 
     yield make
     TRANSFORMS.pop('of_others', None)
+    HOOKS.module_dict.pop('OfOthersHook', None)
 
 
 def test_evaluated_annotations(made):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mmvtr.datasets import collate_retrieval
-from mmvtr.models.annotation import JointIds, annotated_target, match, own_match
+from mmvtr.models.annotation import JointIds, match, own_match
 
 CPU = torch.device('cpu')
 
@@ -51,7 +51,7 @@ def by_loops(items):
 
 
 def test_classes_make_relevance_and_overlap():
-    target = annotated_target(collate_retrieval(ITEMS)['data_samples'], CPU)
+    target = JointIds(collate_retrieval(ITEMS)['data_samples'], CPU).target()
     positives, relevance, overlap = by_loops(ITEMS)
     assert torch.equal(target.positives, positives)
     assert target.known.relevance.dtype == torch.float32
@@ -67,7 +67,7 @@ def test_without_classes():
     expected = match(samples, CPU)
     for missing in (['text_classes'], ['video_classes'], ['text_classes', 'video_classes']):
         some = {name: x for name, x in samples.items() if name not in missing}
-        target = annotated_target(some, CPU)
+        target = JointIds(some, CPU).target()
         assert torch.equal(target.positives, expected)
         assert target.known.relevance is None and target.known.overlap is None
 
@@ -81,12 +81,12 @@ def test_an_oracle_tells_the_truth():
         else dict(item, true_videos=[8])
         for item in ITEMS
     ]
-    target = annotated_target(collate_retrieval(items)['data_samples'], CPU)
+    target = JointIds(collate_retrieval(items)['data_samples'], CPU).target()
     _, videos = halves(items)
     expected = [[video['video_idx'] in true[t] for video in videos] for t in range(5)]
     assert target.known.truth.dtype == torch.bool and target.known.truth.tolist() == expected
     without = target._replace(known=target.known._replace(truth=None))
-    plain = annotated_target(collate_retrieval(ITEMS)['data_samples'], CPU)
+    plain = JointIds(collate_retrieval(ITEMS)['data_samples'], CPU).target()
     assert plain.known.truth is None
     assert torch.equal(without.positives, plain.positives)
     for field in ('relevance', 'overlap'):
@@ -101,7 +101,7 @@ def test_own_pairs_are_all_pairs_of_one_process():
 @pytest.mark.parametrize('known', [True, False], ids=['classes', 'no classes'])
 def test_a_batch_of_broken_videos(known):
     broken = ITEMS[2] if known else dict(broken=ITEMS[2]['broken'])
-    target = annotated_target(collate_retrieval([broken] * 2)['data_samples'], CPU)
+    target = JointIds(collate_retrieval([broken] * 2)['data_samples'], CPU).target()
     assert target.positives.shape == (0, 0) and target.positives.dtype == torch.bool
     for matrix, dtype in (
         (target.known.relevance, torch.float32),

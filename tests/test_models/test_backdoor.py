@@ -10,8 +10,8 @@ from mmengine.model import MMDistributedDataParallel
 from mmengine.optim import OptimWrapper
 from torch import nn
 
-from mmvtr.engine.hooks.basic import ProgressHook
-from mmvtr.engine.loops.optim import BertAdam
+from mmvtr.engine.hooks.step_hooks import ProgressHook
+from mmvtr.engine.optimizers import BertAdam
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.models.backdoor import BackdoorRetriever, FusedSimilarity, of_member
 from mmvtr.models.losses.matrix import ContrastiveLoss

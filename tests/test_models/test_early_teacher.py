@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import children  # noqa: F401 - the server that forks the processes has imported all
-from mmvtr.engine.hooks.basic import ProgressHook
+from mmvtr.engine.hooks.step_hooks import ProgressHook
 from mmvtr.models.annotation import match
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss

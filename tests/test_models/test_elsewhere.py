@@ -20,11 +20,11 @@ from simulation.simulated_model import NARROW
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs'
 
 KINDS = [
-    *('arl_tvr_clip', 'causal_hgr_msrvtt_ranp', 'dvtr_c2v_msrvtt', 'ncl_clip4clip_msrvtt'),
-    'uatvr_vitb16_msrvtt',
+    *('arl_tvr_clip', 'dvtr_c2v_msrvtt'),
     *(
         pytest.param(name, marks=pytest.mark.nightly)
         for name in (
+            *('causal_hgr_msrvtt_ranp', 'ncl_clip4clip_msrvtt', 'uatvr_vitb16_msrvtt'),
             *('uatvr_vitb16_msrvtt_dsa', 'dvtr_c2v_msrvtt_full_pcme', 'egonce_clip_epic'),
             *('gmmformer_tvr_i3d', 'mssl_charades_i3d'),
         )

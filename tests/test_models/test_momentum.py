@@ -19,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import children  # noqa: F401 - the server that forks the processes has imported all
 from mmvtr.engine.checks.set_checks import check_banks
-from mmvtr.engine.hooks.basic import MomentumHook
+from mmvtr.engine.hooks.step_hooks import MomentumHook
 from mmvtr.errors import UserError
 from mmvtr.models.bank import MemoryBank
 from mmvtr.models.losses.matrix import ContrastiveLoss

@@ -269,7 +269,12 @@ def one_of_two(rank, port, folder, size, rows):
 
 
 @pytest.mark.parametrize(
-    'make, size', [('text_model', None), ('text_model', 2), ('video_model', 2)]
+    'make, size',
+    [
+        pytest.param('text_model', None, marks=pytest.mark.nightly),
+        pytest.param('text_model', 2, marks=pytest.mark.nightly),
+        ('video_model', 2),
+    ],
 )
 def test_two_processes_are_one_with_the_joint_batch(tmp_path, make, size):
     """Two towers take gradient caching: DistributedDataParallel looks for unused weights in the

@@ -10,7 +10,7 @@ from mmvtr.engine.before import words_of
 from mmvtr.engine.rows import Row
 from mmvtr.errors import UserError
 from mmvtr.studies.reading import check_study, read_study, reads_results, source_of, study_names
-from mmvtr.studies.running import Plan, commands, kept, shared_out
+from mmvtr.studies.running import Plan, commands, file_to_test, shared_out
 from mmvtr.studies.tables import table
 from mmvtr.utils import config_folder, load_config
 
@@ -84,8 +84,8 @@ def test_every_row_that_is_made_is_a_command(name):
 )
 def test_the_checkpoint_that_a_training_leaves(config, name):
     row = Row('x', config, Path('x'))
-    assert kept(row, Plan(Path('w'), (0,))) == name
-    assert kept(row, Plan(Path('w'), (0,), best_on_test=True)) == 'best.pth'
+    assert file_to_test(row, Plan(Path('w'), (0,))) == name
+    assert file_to_test(row, Plan(Path('w'), (0,), best_on_test=True)) == 'best.pth'
 
 
 @pytest.mark.parametrize('gpus', [2, 4, 8])

@@ -115,15 +115,16 @@ def spelt_out(folder: Path, arguments: list[str]) -> list[str]:
     return found
 
 
-def test_every_command_of_the_page_in_its_order(tools, folder):
+@pytest.mark.parametrize('count', [4, pytest.param(len(SAID), marks=pytest.mark.nightly)])
+def test_the_commands_of_the_page_in_their_order(tools, folder, count):
     pytest.importorskip('faiss')
     todo = commands()
     assert [tool for tool, *_ in todo] == [tool for tool, _ in SAID]
-    for (tool, *arguments), (_, said) in zip(todo, SAID):
+    for (tool, *arguments), (_, said) in zip(todo[:count], SAID):
         code, printed = tools(folder, tool, *spelt_out(folder, arguments))
         assert code == 0, printed
         assert re.search(said, printed), printed
-    assert list((folder / 'pictures').glob('sheet_*.png'))
+    assert list((folder / 'pictures').glob('sheet_*.png')) or count < len(SAID)
 
 
 def _run(source: str) -> None:

@@ -104,11 +104,11 @@ def main() -> None:
         print(f'branch {level!r}: tau_s {pairs.tau_s:.4f}{note(arl)}, tau_u {pairs.tau_u:.4f}')
         print(table(pairs, kinds) + '\n')
         draw(args.out / f'ambiguity_{level}.png', level, pairs, kinds, note(arl))
-    found = examples(branches, sample, args.texts, args.seed)
-    text = json.dumps(found, indent=1, ensure_ascii=False) + '\n'
+    chosen = examples(branches, sample, args.texts, args.seed)
+    text = json.dumps(chosen, indent=1, ensure_ascii=False) + '\n'
     write_text(args.out / 'ambiguous.json', text)
     names = [f'ambiguity_{level}.png' for level in branches]
-    print(f'{args.out}: {", ".join(names)}; ambiguous.json, {len(found)} texts')
+    print(f'{args.out}: {", ".join(names)}; ambiguous.json, {len(chosen)} texts')
 
 
 def supervision_of(model: nn.Module, args: argparse.Namespace) -> ARLSupervision:
@@ -167,9 +167,9 @@ def pairs_of(arl: ARLSupervision, level: str, sample: Sample) -> Pairs:
     s, best = best_frames(texts, frames, mask)
     u = branch.uncertainty(texts, frames, mask, best)
     target = Target(sample.positives.to(s.device))
-    found = arl.pair_sets(level, texts, frames, mask, target)
+    sets = arl.pair_sets(level, texts, frames, mask, target)
     tau_s, tau_u = float(branch.tau_s), float(branch.tau_u)
-    return Pairs(*(x.cpu() for x in (s, u, best, mask.sum(1), found)), tau_s, tau_u)
+    return Pairs(*(x.cpu() for x in (s, u, best, mask.sum(1), sets)), tau_s, tau_u)
 
 
 def kinds_of(sample: Sample) -> dict[str, Tensor]:
@@ -191,11 +191,11 @@ def table(pairs: Pairs, kinds: dict[str, Tensor]) -> str:
     head = ('', 'pairs', 's', 'u', 's > tau_s', 'u > tau_u', 'ambiguous')
     rows = [head]
     for name, kind in kinds.items():
-        s, u, found = pairs.s[kind], pairs.u[kind], pairs.ambiguous[kind]
+        s, u, ambiguous = pairs.s[kind], pairs.u[kind], pairs.ambiguous[kind]
         if not len(s):
             rows.append((name, '0', *[''] * 5))
             continue
-        shares = (s > pairs.tau_s, u > pairs.tau_u, found)
+        shares = (s > pairs.tau_s, u > pairs.tau_u, ambiguous)
         rows.append(
             (
                 name,
@@ -210,7 +210,7 @@ def table(pairs: Pairs, kinds: dict[str, Tensor]) -> str:
     )
 
 
-def draw(path: Path, level: str, pairs: Pairs, kinds: dict[str, Tensor], said: str) -> None:
+def draw(path: Path, level: str, pairs: Pairs, kinds: dict[str, Tensor], suffix: str) -> None:
     """Draw the distributions of s (a) and u (b), with the thresholds (Fig. 4)."""
     # Import here: not needed for a wrong command line.
     from drawings.spreads import Spread, distributions
@@ -219,7 +219,7 @@ def draw(path: Path, level: str, pairs: Pairs, kinds: dict[str, Tensor], said: s
     spreads = [
         Spread({name: values[kind].numpy() for name, kind in kinds.items()}, {tau: threshold}, x)
         for x, values, tau, threshold in (
-            ('similarity s', pairs.s, f'tau_s{said}', pairs.tau_s),
+            ('similarity s', pairs.s, f'tau_s{suffix}', pairs.tau_s),
             ('uncertainty u', pairs.u, 'tau_u', pairs.tau_u),
         )
     ]
@@ -231,15 +231,15 @@ def examples(
     branches: dict[str, Pairs], sample: Sample, count: int, seed: int
 ) -> list[dict[str, Any]]:
     """Return texts with an ambiguous video, drawn at random, with these videos (Fig. 5)."""
-    found = torch.stack([pairs.ambiguous for pairs in branches.values()]).any(0)
-    rows = found.any(1).nonzero().flatten().numpy()
+    ambiguous = torch.stack([pairs.ambiguous for pairs in branches.values()]).any(0)
+    rows = ambiguous.any(1).nonzero().flatten().numpy()
     drawn = sorted(np.random.default_rng(seed).permutation(rows)[:count].tolist())
     return [
         dict(
             text_id=sample.text_records[t]['text_id'],
             text=sample.text_records[t]['text'],
             annotated=_videos(branches, sample, t, sample.positives[t]),
-            ambiguous=_videos(branches, sample, t, found[t]),
+            ambiguous=_videos(branches, sample, t, ambiguous[t]),
         )
         for t in drawn
     ]
@@ -256,21 +256,21 @@ def _videos(
 
 def _video(branches: dict[str, Pairs], sample: Sample, t: int, v: int) -> dict[str, Any]:
     record = sample.video_records[v]
-    said: dict[str, Any] = dict(video_id=record['video_id'])
+    fields: dict[str, Any] = dict(video_id=record['video_id'])
     if sample.truth is not None:
-        said['holds'] = bool(sample.truth[t, v])
+        fields['holds'] = bool(sample.truth[t, v])
     for level, pairs in branches.items():
         begin = int(pairs.frame[t, v]) / int(pairs.frames[v])
         end = begin + 1 / int(pairs.frames[v])
         length = record.get('duration')
         span = [begin, end] if length is None else [begin * length, end * length]
-        said[level] = {
+        fields[level] = {
             's': round(float(pairs.s[t, v]), 4),
             'u': round(float(pairs.u[t, v]), 4),
             'ambiguous': bool(pairs.ambiguous[t, v]),
             'share' if length is None else 'seconds': [round(x, 3) for x in span],
         }
-    return said
+    return fields
 
 
 if __name__ == '__main__':

@@ -73,8 +73,8 @@ def chosen_keys(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:
     for run in runs:
         for key in keys or ():
             if key not in run.curves:
-                known = ', '.join(sorted(run.curves))
-                raise SystemExit(f'error: {run.name} has not logged {key!r}; it has {known}')
+                names = ', '.join(sorted(run.curves))
+                raise SystemExit(f'error: {run.name} has not logged {key!r}; it has {names}')
     return list(keys or shared)
 
 

@@ -164,8 +164,8 @@ def in_order(path: Path, scores: Tensor, file: ScoreFile, ids: Ids) -> Tensor:
             f'{path} is of {list(scores.shape)} texts and videos, the others of {list(shape)}'
         )
     if file.named:
-        for kind, names, wanted in zip(('text', 'video'), file.ids, ids):
-            strange = sorted({*names} - {*wanted})
+        for kind, names, expected in zip(('text', 'video'), file.ids, ids):
+            strange = sorted({*names} - {*expected})
             if strange:
                 raise ValueError(
                     f'{path} has {kind} {strange[0]!r:.80}, which another file lacks '
@@ -195,8 +195,8 @@ def by_query(args: argparse.Namespace, scores: Directed, relation: Relation) -> 
     if args.judgments:
         pairs = read_judgments(args.judgments, (relation.text_ids, relation.video_ids))
         judged = JudgedMetric(pairs, at_least=args.at_least, k=(1,))
-        found = judged.by_query(scores, relation)
-        values.update({f'judged_{key}': x for key, x in found.items() if 'share' not in key})
+        by_judgment = judged.by_query(scores, relation)
+        values.update({f'judged_{key}': x for key, x in by_judgment.items() if 'share' not in key})
         default += [key for key in values if key.startswith('judged_')]
     unknown = sorted(set(args.metrics or ()) - values.keys())
     if unknown:
@@ -206,23 +206,23 @@ def by_query(args: argparse.Namespace, scores: Directed, relation: Relation) -> 
     texts, videos = groups(relation.positives)
     if args.by == 'query':
         texts, videos = torch.arange(len(texts)), torch.arange(len(videos)) + len(texts)
-    kept = {key: x for key, x in values.items() if key in (args.metrics or default)}
-    return QueryValues(kept, dict(t2v=texts, v2t=videos))
+    selected = {key: x for key, x in values.items() if key in (args.metrics or default)}
+    return QueryValues(selected, dict(t2v=texts, v2t=videos))
 
 
-def compare(found: Mapping[str, QueryValues]) -> list[Difference]:
+def compare(systems: Mapping[str, QueryValues]) -> list[Difference]:
     """Return each system's comparison with the first one; metrics without values are dropped."""
-    base, *others = found
+    base, *others = systems
 
     def measured(name: str, key: str) -> Measured:
-        arrays, of = found[name].parts(key)
+        arrays, of = systems[name].parts(key)
         total = sum(np.nanmean(x) if (x == x).any() else np.nan for x in arrays)
         return Measured({0: float(total)}, {0: arrays}, of)
 
     rows = [
         difference(name, key, measured(name, key), measured(base, key))
         for name in others
-        for key in found[name].values
+        for key in systems[name].values
     ]
     return corrected(row for row in rows if row is not None and row.queries)
 
@@ -269,21 +269,21 @@ def summary(rows: Sequence[Difference], level: float) -> str:
     """Return one sentence per system."""
     lines = []
     for name in dict.fromkeys(row.system for row in rows):
-        said = {row.metric: row.verdict(level) for row in rows if row.system == name}
+        verdicts = {row.metric: row.verdict(level) for row in rows if row.system == name}
         parts = [
-            f'{word} in {", ".join(k for k, x in said.items() if x == word)}'
+            f'{word} in {", ".join(k for k, x in verdicts.items() if x == word)}'
             for word in RESOLVED
-            if word in said.values()
+            if word in verdicts.values()
         ]
         lines.append(f'{name}: {"; ".join(parts) or "not resolved in any metric"}')
     return '\n'.join(lines)
 
 
 def as_json(rows: Sequence[Difference], args: argparse.Namespace) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    systems: dict[str, Any] = {}
     for row in rows:
-        found.setdefault(row.system, {})[row.metric] = as_dict(row, level=args.level)
-    about = dict(baseline=str(args.files[0]), by=args.by, level=args.level, systems=found)
+        systems.setdefault(row.system, {})[row.metric] = as_dict(row, level=args.level)
+    about = dict(baseline=str(args.files[0]), by=args.by, level=args.level, systems=systems)
     return about
 
 

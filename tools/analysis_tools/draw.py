@@ -100,7 +100,7 @@ def draw_scores(cfg: Config, args: argparse.Namespace) -> None:
     from mmvtr.engine import launching as launch
     from mmvtr.engine.hooks.pictures import lacking
     from mmvtr.engine.hooks.pictures_hook import figures, request_for
-    from mmvtr.engine.hooks.tested_model import TestedModel, refuse_unknown
+    from mmvtr.engine.hooks.tested_model import TestedModel, refuse_unknown_ids
     from mmvtr.engine.loops.evaluation import Encoded
     from mmvtr.engine.loops.evaluation_loop import relation_of
     from mmvtr.visualization import save
@@ -113,12 +113,11 @@ def draw_scores(cfg: Config, args: argparse.Namespace) -> None:
     )
     scores = read_scores(args.scores, (len(texts.ids), len(videos.ids)))
     relation = relation_of(dataset, texts, videos)
-    evaluation = Evaluation(None, torch.device('cpu'), texts, videos, dict(scores=scores), relation)
+    matrices, device = dict(scores=scores), torch.device('cpu')
+    evaluation = Evaluation(None, device, texts, videos, matrices, relation, dataset=dataset)
     if not isinstance(hook.queries, int):
-        refuse_unknown(hook.queries, texts.ids)
-    request = request_for(
-        TestedModel(evaluation, dataset), hook.queries, top=hook.top, seed=hook.seed
-    )
+        refuse_unknown_ids(hook.queries, texts.ids)
+    request = request_for(TestedModel(evaluation), hook.queries, top=hook.top, seed=hook.seed)
     without = [name for name in hook.pictures if name in lacking(None)]
     if args.pictures and without:
         raise ValueError(f'{", ".join(without)}: a model is needed, not scores alone')

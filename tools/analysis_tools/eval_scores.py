@@ -164,7 +164,7 @@ def main() -> None:
     temperature, why = choose_temperature(args.temperature, scores)
     chosen = options_given(args, args.transform) if args.transform else {}
     fitted = {name: transform(name, scores, banks, how) for name, how in chosen.items()}
-    transformed = {name: found for name, (found, _) in fitted.items()}
+    transformed = {name: directions for name, (directions, _) in fitted.items()}
     used = {name: temperatures for name, (_, temperatures) in fitted.items()}
     metrics = [RetrievalMetric(), NormalisationMetric(temperature=temperature, k=K)]
     metrics += [JudgedMetric(judged, at_least=args.at_least)] if judged else []
@@ -228,12 +228,12 @@ def load_all(args: argparse.Namespace) -> tuple[Tensor, Tensor, Ids]:
         scores = of_embeddings(path, args.gallery)
         ids = numbered(scores)
     else:
-        found = read_score_file(path, matches)
-        if found.scores.t2v is not found.scores.v2t:
+        file = read_score_file(path, matches)
+        if file.scores.t2v is not file.scores.v2t:
             raise ValueError(
                 f'{path} has transformed scores, t2v and v2t: compare.py measures those'
             )
-        scores, ids = found.scores.t2v, found.ids
+        scores, ids = file.scores.t2v, file.ids
     return scores, positives_of(args.positives, matches, scores, ids), ids
 
 
@@ -259,8 +259,8 @@ def save(path: Path, scores: Tensor, transformed: Mapping[str, Directed], ids: I
     else:
         write_run(path, PairValues.of_matrix(scores.numpy(), *ids))
     for name, (t2v, v2t) in transformed.items():
-        own = path.with_name(f'{path.stem}_{name}.npz')
-        write_arrays(own, t2v=t2v.numpy(), v2t=v2t.numpy(), **names)
+        target = path.with_name(f'{path.stem}_{name}.npz')
+        write_arrays(target, t2v=t2v.numpy(), v2t=v2t.numpy(), **names)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -271,8 +271,7 @@ def evaluate_cut(
     args: argparse.Namespace, table: Tensor, positives: Tensor, grades: Optional[Tensor]
 ) -> None:
     """Measure what a run that does not list all videos of each text allows."""
-    asked = args.transform or args.plot or args.save or args.tie_range
-    if asked:
+    if args.transform or args.plot or args.save or args.tie_range:
         raise ValueError(
             f'{args.scores} does not list all videos: leave --transform, --plot, --save and '
             '--tie-range out'
@@ -296,12 +295,12 @@ def of_given(report: Report, banks: Directed) -> Report:
     lacks = [name for name, bank in banks._asdict().items() if bank is None]
     if not lacks:
         return report
-    own = 't2v' if lacks == ['v2t'] else 'v2t'
-    kept = {
-        name: {key: x for key, x in values.items() if f'/{own}_' in key}
+    direction = 't2v' if lacks == ['v2t'] else 'v2t'
+    transformed = {
+        name: {key: x for key, x in values.items() if f'/{direction}_' in key}
         for name, values in report.transformed.items()
     }
-    return report._replace(transformed=kept)
+    return report._replace(transformed=transformed)
 
 
 def with_tie_range(report: Report, scores: Tensor, relation: Relation) -> Report:
@@ -335,33 +334,33 @@ def load_banks(args: argparse.Namespace, scores: Tensor) -> Banks:
             raise ValueError(f'{args.bank_gallery} {expected}: row and column i must be one pair')
     if args.item_banks:
         items = Directed(*(read_matrix(path, ': no items') for path in args.item_banks))
-        for path, bank, own in zip(args.item_banks, items, reversed(scores.shape)):
-            if bank.shape[1] != own:
+        for path, bank, width in zip(args.item_banks, items, reversed(scores.shape)):
+            if bank.shape[1] != width:
                 raise ValueError(
-                    f'{path} {list(bank.shape)} must be [items seen before, {own} test items]'
+                    f'{path} {list(bank.shape)} must be [items seen before, {width} test items]'
                 )
     return different(Banks(queries, pairs, items))
 
 
 def different(banks: Banks) -> Banks:
     """Return the bank without queries whose scores repeat: repeated queries count once."""
-    pairs, own = banks.pairs, None
+    pairs, matches = banks.pairs, None
     by_row = [banks.queries.t2v, banks.queries.v2t]
     by_row[1] = by_row[1] if by_row[1] is None else by_row[1].t()
     if pairs is not None:  # of a direction without a bank the pairs tell which queries repeat
         by_row = [x if x is not None else y for x, y in zip(by_row, (pairs, pairs.t()))]
-    kept = [None if x is None else distinct_rows(x) for x in by_row]
+    distinct = [None if x is None else distinct_rows(x) for x in by_row]
     queries = Directed(
-        None if banks.queries.t2v is None else banks.queries.t2v[kept[0]],
-        None if banks.queries.v2t is None else banks.queries.v2t[:, kept[1]],
+        None if banks.queries.t2v is None else banks.queries.t2v[distinct[0]],
+        None if banks.queries.v2t is None else banks.queries.v2t[:, distinct[1]],
     )
     if pairs is not None:
-        pairs = pairs[kept[0]][:, kept[1]]
+        pairs = pairs[distinct[0]][:, distinct[1]]
         groups = [row_groups(x) for x in by_row]
         if len(groups[0]) == len(groups[1]):
-            own = torch.stack(groups, dim=1).unique(dim=0)
+            matches = torch.stack(groups, dim=1).unique(dim=0)
     items = banks.items and Directed(*(x[distinct_rows(x)] for x in banks.items))
-    return Banks(queries, pairs, items, own)
+    return Banks(queries, pairs, items, matches)
 
 
 def load_queries(args: argparse.Namespace, scores: Tensor) -> Directed:
@@ -410,15 +409,17 @@ def transform(
         bank: Optional[Tensor],
         pairs: Optional[Tensor],
         items: Optional[Tensor],
-        own: Optional[Tensor],
+        matches: Optional[Tensor],
     ) -> Tensor:
         if bank is None:
             temperatures.append(None)
             return scores
         extra = dict(bank_gallery=pairs, item_bank=items)
         extra = {key: x for key, x in extra.items() if key in reads}
-        known = None if own is None else Pairs(own, lambda rows, items: pairs[rows][:, items])
-        fitted = Debiaser(name, **options).fit_scores(bank, extra_inputs=extra, pairs=known)
+        both = None
+        if matches is not None:
+            both = Pairs(matches, lambda rows, items: pairs[rows][:, items])
+        fitted = Debiaser(name, **options).fit_scores(bank, extra_inputs=extra, pairs=both)
         if name == 'auto':
             print(f'auto: {fitted.why_}')
         temperatures.append(fitted.options_.get('temperature'))
@@ -429,11 +430,11 @@ def transform(
     back = None if pairs is None else pairs.t()
     turned = None if banks.own is None else banks.own.flip(1).unique(dim=0)
     videos = None if queries.v2t is None else queries.v2t.t()
-    found = Directed(
+    transformed = Directed(
         one_way(scores, queries.t2v, pairs, t2v, banks.own),
         one_way(scores.t(), videos, back, v2t, turned).t(),
     )
-    return found, temperatures
+    return transformed, temperatures
 
 
 def describe(
@@ -459,8 +460,8 @@ def describe(
     notes = [*again]
     if args.transform:
         protocol['query source'] = source_of(args, again)
-        told = [f'{name} {value}' for name, value in numbers_given(args).items()]
-        protocol['options'] = ', '.join(told) or 'those of the table'
+        options = [f'{name} {value}' for name, value in numbers_given(args).items()]
+        protocol['options'] = ', '.join(options) or 'those of the table'
     if args.query_source == 'bank':
         sides = (
             (banks.t2v, 0, 'texts', 'videos', videos),
@@ -492,12 +493,12 @@ def transductive(source: Optional[str], scores: Tensor, banks: Directed) -> list
     if source is None:
         return []
     sides = ((banks.t2v, scores, 'texts'), (banks.v2t, scores, 'videos'))
-    found = [
+    notes = [
         asked_before(*((x, y) if what == 'texts' else (x.t(), y.t())), f'test {what}')
         for x, y, what in sides
         if x is not None
     ]
-    return [said for said in found if said]
+    return [note for note in notes if note]
 
 
 def table(report: Report) -> str:

@@ -24,12 +24,7 @@ from mmvtr.datasets.record_transforms import read_annotations
 from mmvtr.datasets.sampling.splits import Action, class_means, class_members
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.evaluation import LengthBiasMetric, evaluate, results_table
-from mmvtr.evaluation.length_bias import (
-    ActionLengths,
-    common_actions,
-    known_lengths,
-    video_actions,
-)
+from mmvtr.evaluation.length_bias import ActionLengths, common_actions, known_lengths, video_actions
 from mmvtr.storage import read_arrays
 from mmvtr.structures import Relation
 from mmvtr.utils import load_config

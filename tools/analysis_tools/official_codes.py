@@ -33,13 +33,13 @@ def arguments(listed: dict[str, Any]) -> Iterator[Argument]:
 
 def table(listed: dict[str, Any]) -> str:
     """Return the markdown table of arguments that differ, by reason."""
-    found: dict[str, dict[tuple, list[str]]] = {name: {} for name in listed['reasons']}
-    for code, _, name, one in arguments(listed):
-        if 'why' in one:
-            value = (name, _said(one['official']), _said(one['here']))
-            found[one['why']].setdefault(value, []).append(code)
+    codes_of: dict[str, dict[tuple, list[str]]] = {name: {} for name in listed['reasons']}
+    for code, _, name, entry in arguments(listed):
+        if 'why' in entry:
+            value = (name, _said(entry['official']), _said(entry['here']))
+            codes_of[entry['why']].setdefault(value, []).append(code)
     lines = ['| codes | argument | the code | here | why |', '|' + 5 * '---|']
-    for reason, values in found.items():
+    for reason, values in codes_of.items():
         for n, (value, codes) in enumerate(values.items()):
             why = 'as above' if n else listed['reasons'][reason]
             lines.append(f'| {", ".join(dict.fromkeys(codes))} | {" | ".join(value)} | {why} |')
@@ -48,11 +48,11 @@ def table(listed: dict[str, Any]) -> str:
 
 def count(listed: dict[str, Any]) -> str:
     """Return how many arguments are listed, equal, and differ for a reason."""
-    found = [(len(configs), 'why' in one) for _, configs, _, one in arguments(listed)]
-    differ, values = sum(why for _, why in found), sum(n for n, _ in found)
+    counts = [(len(configs), 'why' in entry) for _, configs, _, entry in arguments(listed)]
+    differ, values = sum(why for _, why in counts), sum(n for n, _ in counts)
     return (
-        f'{len(found)} arguments of {len(listed["codes"])} codes are compared with {values} values '
-        f'in configs: {len(found) - differ} are equal, {differ} differ for a reason.'
+        f'{len(counts)} arguments of {len(listed["codes"])} codes are compared with {values} '
+        f'values in configs: {len(counts) - differ} are equal, {differ} differ for a reason.'
     )
 
 

@@ -51,14 +51,14 @@ def compared(statements: list[dict[str, Any]], only: set[str]) -> Iterator[Diffe
         statements: content of ``configs/papers.yml``.
         only: names of configs; empty: all.
     """
-    for one in statements:
-        paper = f'{one["paper"]}, {one["where"]}'
-        for name in one['configs']:
+    for statement in statements:
+        paper = f'{statement["paper"]}, {statement["where"]}'
+        for name in statement['configs']:
             if only and name not in only:
                 continue
-            facts = _facts(name) if one['states'] else {}
-            for what, stated in flat(one['states']):
-                yield Difference(paper, one['rows'], name, what, stated, facts.get(what))
+            facts = _facts(name) if statement['states'] else {}
+            for what, stated in flat(statement['states']):
+                yield Difference(paper, statement['rows'], name, what, stated, facts.get(what))
 
 
 def flat(states: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -111,8 +111,8 @@ def _videos(dataset: dict[str, Any]) -> Optional[int]:
 
 def _length(cfg: Config, pipeline: str) -> Optional[int]:
     steps = cfg.train_dataloader.dataset[pipeline]
-    found = [step[key] for step in steps for key in LENGTHS[pipeline] if key in step]
-    return found[0] if found else None
+    lengths = [step[key] for step in steps for key in LENGTHS[pipeline] if key in step]
+    return lengths[0] if lengths else None
 
 
 def _tau(temperature: Optional[dict[str, Any]]) -> Any:
@@ -126,8 +126,8 @@ def _rate(optim: dict[str, Any], part: str) -> float:
     """Return the learning rate of the towers, of the heads, or of the other parameters."""
     keys = optim.get('paramwise_cfg', {}).get('custom_keys', {})
     names = {'encoder': ('encoder.frames', 'encoder.text', 'encoder'), 'heads': ('heads',)}
-    found = (keys[name] for name in names.get(part, ()) if name in keys)
-    return float(f'{optim["optimizer"]["lr"] * next(found, {}).get("lr_mult", 1):.6g}')
+    present = (keys[name] for name in names.get(part, ()) if name in keys)
+    return float(f'{optim["optimizer"]["lr"] * next(present, {}).get("lr_mult", 1):.6g}')
 
 
 def table(only: set[str], *, everything: bool = False) -> str:
@@ -138,15 +138,15 @@ def table(only: set[str], *, everything: bool = False) -> str:
     """
     register_all_modules()
     statements = yaml.safe_load((CONFIGS / 'papers.yml').read_text())
-    unknown = only - {name for one in statements for name in one['configs']}
+    unknown = only - {name for statement in statements for name in statement['configs']}
     if unknown:
         raise SystemExit(f'error: configs/papers.yml has no {", ".join(sorted(unknown))}')
-    found = [one for one in compared(statements, only) if everything or not one.agrees]
+    shown = [pair for pair in compared(statements, only) if everything or not pair.agrees]
     # Merge configs with the same value, and values with the same configs, into one row.
     configs: dict[tuple, list[str]] = {}
-    for one in found:
-        value = (one.what, str(one.stated), str(one.here))
-        configs.setdefault((f'{one.paper} ({one.rows})', value), []).append(one.config)
+    for pair in shown:
+        value = (pair.what, str(pair.stated), str(pair.here))
+        configs.setdefault((f'{pair.paper} ({pair.rows})', value), []).append(pair.config)
     values: dict[tuple, list[tuple]] = {}
     for (paper, value), names in configs.items():
         values.setdefault((paper, spelt(names)), []).append(value)

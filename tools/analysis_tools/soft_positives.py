@@ -22,7 +22,7 @@ from mmvtr.apis import load_retriever
 from mmvtr.cli import Parser, output_file, tool
 from mmvtr.datasets import PlantedDataset
 from mmvtr.evaluation import SoftPositiveMetric, evaluate, results_table
-from mmvtr.models.annotation import annotated_target
+from mmvtr.models.annotation import JointIds
 from mmvtr.models.target import Target, judges, pushed
 from mmvtr.registry import DATASETS
 from mmvtr.structures import Relation
@@ -104,12 +104,14 @@ def judge(
         batch = model.data_preprocessor(batch, False)
         texts, videos = model(**batch, mode='tensor')
         scores = model.similarity(texts, videos)['scores']
-        known = annotated_target(batch['data_samples'], scores.device)
-        made, _ = model.supervision(texts, videos, known)
-        for name, target in ({'supervision': made} if isinstance(made, Target) else made).items():
-            if judges(target, known):
+        block = JointIds(batch['data_samples'], scores.device).target()
+        targets, _ = model.supervision(texts, videos, block)
+        if isinstance(targets, Target):
+            targets = {'supervision': targets}
+        for name, target in targets.items():
+            if judges(target, block):
                 judging.add(name)
-            parts = (pushed(target, known), scores, known.positives, known.known.truth)
+            parts = (pushed(target, block), scores, block.positives, block.known.truth)
             rows.setdefault(name, []).append(tuple(part.flatten().cpu() for part in parts))
     if not judging:
         raise ValueError(

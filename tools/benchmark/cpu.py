@@ -70,14 +70,14 @@ def main() -> int:
     torch.set_num_threads(1)
     rows: list[Row] = []
     for name in args.only:
-        found = SECTIONS[name](args.quick, args.repeats)
-        for row in found:
+        section = SECTIONS[name](args.quick, args.repeats)
+        for row in section:
             print(*row.cells, sep=' | ', flush=True)
-        rows += found
+        rows += section
     about = machine(torch.device('cpu'))
     args.out.mkdir(parents=True, exist_ok=True)
-    told = dict(machine=about, rows=[dict(row._asdict(), ratios=row.ratios) for row in rows])
-    (args.out / 'cpu.json').write_text(json.dumps(told, indent=1) + '\n', encoding='utf-8')
+    content = dict(machine=about, rows=[dict(row._asdict(), ratios=row.ratios) for row in rows])
+    (args.out / 'cpu.json').write_text(json.dumps(content, indent=1) + '\n', encoding='utf-8')
     page = as_page(about, rows)
     (args.out / 'cpu.md').write_text(page, encoding='utf-8')
     print(page)

@@ -76,8 +76,8 @@ def main() -> int:
 
 def chosen(only: list[str]) -> list[str]:
     """Return the names of the chosen sections, in their order."""
-    asked = {name for choice in only for name in GROUPS.get(choice, {choice: None})}
-    return [name for name in SECTIONS if name in asked]
+    checks = {name for choice in only for name in GROUPS.get(choice, {choice: None})}
+    return [name for name in SECTIONS if name in checks]
 
 
 def isolated(name: str, setting: Setting) -> Part:

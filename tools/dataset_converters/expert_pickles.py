@@ -84,15 +84,15 @@ def read_features(path: Path) -> Iterator[tuple[str, Any, Place]]:
         FileNotFoundError: no such pickle.
         ValueError: it does not hold such features, has a video twice, or no video.
     """
-    content, whole = read_pickle(path, 'features', arrays=True), Place(path)
+    content, file = read_pickle(path, 'features', arrays=True), Place(path)
     if not isinstance(content, dict) or not content:
-        raise wrong(whole, 'features by video id', content)
-    names = [identifier(text_of(key, whole), whole) for key in content]
+        raise wrong(file, 'features by video id', content)
+    names = [identifier(text_of(key, file), file) for key in content]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:  # the same id as a string and as bytes
-        raise problem(whole, f'a second video {shown(twice[0])}')
+        raise problem(file, f'a second video {shown(twice[0])}')
     for name, value in zip(names, content.values()):
-        yield name, value, whole.key(name)
+        yield name, value, file.key(name)
 
 
 def videos(path: Path) -> Iterator[Item]:
@@ -104,8 +104,8 @@ def videos(path: Path) -> Iterator[Item]:
 def texts(path: Path) -> Iterator[Item]:
     """Yield the features of the captions of a pickle, numbered within their video."""
     for name, value, place in read_features(path):
-        for n, one in enumerate(_list(value, place)):
-            yield f'{name}#{n}', rows_of(one, place.at(f'caption {n}'))
+        for n, vector in enumerate(_list(value, place)):
+            yield f'{name}#{n}', rows_of(vector, place.at(f'caption {n}'))
 
 
 class TextsByWords:
@@ -127,16 +127,16 @@ class TextsByWords:
     def __call__(self, path: Path) -> Iterator[Item]:
         """Yield the features of a pickle; captions that match no text are left out."""
         for name, value, place in read_features(path):
-            found = _list(value, place)
-            said = self.said.get(name, [])
-            if len(found) != len(said):
-                what = f'{self.captions.name} has {len(said)}'
-                raise problem(place, f'has features of {len(found)} captions, but {what}')
-            for n, (words, one) in enumerate(zip(said, found)):
+            vectors = _list(value, place)
+            sentences = self.said.get(name, [])
+            if len(vectors) != len(sentences):
+                what = f'{self.captions.name} has {len(sentences)}'
+                raise problem(place, f'has features of {len(vectors)} captions, but {what}')
+            for n, (words, vector) in enumerate(zip(sentences, vectors)):
                 for text_id in self.wanted.get((name, words), ()):
                     if text_id in self.lacking:
                         del self.lacking[text_id]
-                        yield text_id, rows_of(one, place.at(f'caption {n}'))
+                        yield text_id, rows_of(vector, place.at(f'caption {n}'))
 
 
 def rows_of(value: Any, place: Place) -> Optional[np.ndarray]:
@@ -148,8 +148,8 @@ def rows_of(value: Any, place: Place) -> Optional[np.ndarray]:
     if isinstance(value, float) and math.isnan(value):
         return None
     if not isinstance(value, np.ndarray) or value.ndim not in (0, 1, 2):
-        found = value.shape if isinstance(value, np.ndarray) else value
-        raise wrong(place, 'an array [D] or [F, D], or NaN', found)
+        shape = value.shape if isinstance(value, np.ndarray) else value
+        raise wrong(place, 'an array [D] or [F, D], or NaN', shape)
     if value.ndim == 0 and not np.isnan(value):
         raise wrong(place, 'an array [D] or [F, D], or NaN', value.item())
     rows = np.atleast_2d(np.asarray(value))
@@ -172,36 +172,36 @@ def ids_of_texts(config: str, changes: dict[str, Any]) -> Wanted:
     """
     cfg = load_config(config, changes)
     init_default_scope('mmvtr')
-    wanted: Wanted = defaultdict(list)
-    known: dict[str, tuple[str, str]] = {}
+    captions_of: Wanted = defaultdict(list)
+    firsts: dict[str, tuple[str, str]] = {}
     for part in PARTS:
         dataset_cfg = (cfg.get(f'{part}_dataloader') or {}).get('dataset')
         if dataset_cfg is None:
             continue
-        whole = {**dataset_cfg, 'missing': 'raise'}
-        dataset = read_annotations(whole, 'environments', 'classes', 'agreement')
+        all_videos = {**dataset_cfg, 'missing': 'raise'}
+        dataset = read_annotations(all_videos, 'environments', 'classes', 'agreement')
         for text in dataset.texts:
             for v in text['video_idx']:
                 key = dataset.videos[v]['video_id'], letters(text['text'])
-                if known.setdefault(text['text_id'], key) != key:
+                if firsts.setdefault(text['text_id'], key) != key:
                     what = f'text {shown(text["text_id"])} of {part} is another one elsewhere'
                     raise problem(Place(config), what)
-                if text['text_id'] not in wanted[key]:
-                    wanted[key].append(text['text_id'])
-    return dict(wanted)
+                if text['text_id'] not in captions_of[key]:
+                    captions_of[key].append(text['text_id'])
+    return dict(captions_of)
 
 
 def _read_captions(path: Path) -> dict[str, list[str]]:
     """Return the letters of the captions of each video."""
-    content, whole = read_pickle(path, 'captions', arrays=True), Place(path)
+    content, file = read_pickle(path, 'captions', arrays=True), Place(path)
     if not isinstance(content, dict):
-        raise wrong(whole, 'captions by video id', content)
-    said = {}
-    for key, own in content.items():
-        name = text_of(key, whole)
-        place = whole.key(name)
-        said[name] = [letters(_sentence(one, place)) for one in _list(own, place)]
-    return said
+        raise wrong(file, 'captions by video id', content)
+    sentences = {}
+    for key, listed in content.items():
+        name = text_of(key, file)
+        place = file.key(name)
+        sentences[name] = [letters(_sentence(caption, place)) for caption in _list(listed, place)]
+    return sentences
 
 
 def _sentence(value: Any, place: Place) -> str:

@@ -42,18 +42,18 @@ def caption_lines(dataset: PRVRDataset, only: Optional[Sequence[str]]) -> list[s
     Raises:
         ValueError: a video that the dataset does not have.
     """
-    known = [video['video_id'] for video in dataset.videos]
-    kept = set(known if only is None else only)
-    unknown = sorted(kept.difference(known))
+    names = [video['video_id'] for video in dataset.videos]
+    chosen = set(names if only is None else only)
+    unknown = sorted(chosen.difference(names))
     if unknown:
         raise ValueError(
-            f'{dataset.title} {dataset.split} does not have {len(unknown)} of {len(kept)} listed '
+            f'{dataset.title} {dataset.split} does not have {len(unknown)} of {len(chosen)} listed '
             f'videos, e.g. {shown(unknown[:5])}'
         )
     return [
         f'{text["text_id"]} {" ".join(text["text"].split())}'
         for text in dataset.texts
-        if known[text['video_idx'][0]] in kept
+        if names[text['video_idx'][0]] in chosen
     ]
 
 

@@ -67,7 +67,7 @@ def read_glove(path: Path, ids: Mapping[str, int]) -> tuple[np.ndarray, int]:
         FileNotFoundError: no such file.
         ValueError: a line of another width, or a file with none of the words.
     """
-    found: dict[int, np.ndarray] = {}
+    parsed: dict[int, np.ndarray] = {}
     with open(path, encoding='utf-8') as file:
         width = file.readline().rstrip().count(' ')
         file.seek(0)
@@ -78,14 +78,14 @@ def read_glove(path: Path, ids: Mapping[str, int]) -> tuple[np.ndarray, int]:
             if len(values) != width:
                 raise ValueError(f'{path}, line {number}: {len(values)} numbers, expected {width}')
             if word in ids:  # some of GloVe's words have spaces
-                found[ids[word]] = np.array(values, dtype=np.float32)
-    if not found:
+                parsed[ids[word]] = np.array(values, dtype=np.float32)
+    if not parsed:
         raise ValueError(f'{path} has none of the {len(ids)} words')
-    spread = np.std(np.stack(list(found.values())))
+    spread = np.std(np.stack(list(parsed.values())))
     vectors = np.random.default_rng(0).normal(0, spread, (len(ids), width)).astype(np.float32)
-    for row, vector in found.items():
+    for row, vector in parsed.items():
         vectors[row] = vector
-    return vectors, len(found)
+    return vectors, len(parsed)
 
 
 @tool

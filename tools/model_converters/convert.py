@@ -34,10 +34,10 @@ def main() -> None:
     args = parser.parse_args()
     if args.experts is not None and args.method != 'ce':
         parser.error('--experts is for the method ce')
-    told = {} if args.experts is None else dict(experts=args.experts)
+    options = {} if args.experts is None else dict(experts=args.experts)
     # A bare state dict, like a checkpoint of mmvtr.
     state = read_checkpoint(args.source)['state_dict']
-    converted = convert_checkpoint(state, args.method, **told)
+    converted = convert_checkpoint(state, args.method, **options)
     meta = dict(converted_from=os.path.basename(args.source), method=args.method)
     write_plain(dict(state_dict=converted, meta=meta), args.target)
     print(f'{args.target}: {len(converted)} tensors')

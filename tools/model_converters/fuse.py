@@ -12,7 +12,7 @@ import argparse
 
 from mmengine.config import Config
 
-from mmvtr.cli import Parser, output_folder, tool
+from mmvtr.cli import Parser, output_folder, read_fusion, tool
 from mmvtr.utils import load_config
 
 
@@ -47,7 +47,7 @@ def main() -> None:
 def fuse(args: argparse.Namespace, cfg: Config) -> None:
     """Write the config and the checkpoint of the combined retriever."""
     from mmvtr.apis import load_retriever
-    from mmvtr.engine.hooks.members import fuse_config, read_fusion
+    from mmvtr.engine.hooks.members import fuse_config
     from mmvtr.models.backdoor import BackdoorRetriever
     from mmvtr.storage import write_plain
 
@@ -58,7 +58,7 @@ def fuse(args: argparse.Namespace, cfg: Config) -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     cfg.pop('work_dir')  # the work_dir of a single member
     cfg.dump(args.out / 'config.json')
-    facts = [one.as_dict() for member in members for one in member.trainings]
+    facts = [training.as_dict() for member in members for training in member.trainings]
     content = dict(state_dict=model.state_dict(), meta=dict(members=facts))
     write_plain(content, args.out / 'model.pth')
     print(f'{args.out}: {len(members)} members, weights {[round(w, 4) for w in model.weights]}')

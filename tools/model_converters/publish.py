@@ -88,10 +88,10 @@ def read_protocol(given: Optional[str]) -> Optional[str]:
             f"--protocol: expected 'protocol: ...' or a log file that exists, found {given[:80]!r}"
         )
     text = Path(given).read_text(encoding='utf-8', errors='replace')
-    found = re.findall(r'^protocol: .*(?:\n {10}\S.*)*', text, flags=re.MULTILINE)
-    if not found:
+    lines = re.findall(r'^protocol: .*(?:\n {10}\S.*)*', text, flags=re.MULTILINE)
+    if not lines:
         raise ValueError(f'{given} has no protocol line: it is not the log of a test')
-    return ' '.join(found[-1].split())
+    return ' '.join(lines[-1].split())
 
 
 if __name__ == '__main__':

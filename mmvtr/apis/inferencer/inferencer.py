@@ -30,7 +30,7 @@ from mmvtr.apis.inferencer.inputs import (
     video_inputs,
 )
 from mmvtr.apis.inferencer.named_models import named_model
-from mmvtr.apis.inferencer.predictions import draw_sheet, files_of, in_words
+from mmvtr.apis.inferencer.predictions import as_prediction, draw_sheet, files_of
 from mmvtr.apis.inferencer.ranking import (
     Gallery,
     Items,
@@ -212,20 +212,20 @@ class VideoRetrievalInferencer(BaseInferencer):
             check_calibration(calibration, transform)
         bank = None if bank is None else str(bank)
         check_transform(transform, kind, bank=bank, captions=captions, options=options)
-        given = self._given(gallery, kind)
-        given, items = self._encode(given, batch_size, on_broken, show_progress)
+        inputs = self._inputs(gallery, kind)
+        inputs, items = self._encode(inputs, batch_size, on_broken, show_progress)
         check_items(self.model, items, 'the gallery')
         changed: dict[str, Any] = dict(calibration=calibration)
         if transform == SURE_FIRST:
             common = dict(captions=captions, bank=bank, **sure_options(options))
-            changed['surely'] = surely_of(self.model, given, items, **common)
+            changed['surely'] = surely_of(self.model, inputs, items, **common)
         elif transform is not None:
             how = dict(bank=bank, transform=transform, options=options)
-            found = fitted_to_bank(self.model, kind, items, **how)
-            changed['debiaser'], changed['bank'] = found
+            fitted = fitted_to_bank(self.model, kind, items, **how)
+            changed['debiaser'], changed['bank'] = fitted
             if calibration is not None and transform == 'auto':  # depends on the chosen transform
-                check_calibration(calibration, found[0].transform_)
-        self.gallery = Gallery(given, items, flat_of(self.model, items), **changed)
+                check_calibration(calibration, fitted[0].transform_)
+        self.gallery = Gallery(inputs, items, flat_of(self.model, items), **changed)
 
     # -- asking ---------------------------------------------------------------------------
 
@@ -277,14 +277,14 @@ class VideoRetrievalInferencer(BaseInferencer):
                 files are unknown.
         """
         check_counts(topk=topk, num_frames=num_frames)
-        given = self._queries(texts, videos, vectors)
-        queries = self.preprocess(given, batch_size, show_progress)
-        if said := self.gallery.asked_before(self.model, queries):
-            print_log(said, 'current', logging.WARNING)
-        samples = self.forward((given, queries), topk=topk)
+        inputs = self._queries(texts, videos, vectors)
+        queries = self.preprocess(inputs, batch_size, show_progress)
+        if note := self.gallery.asked_before(self.model, queries):
+            print_log(note, 'current', logging.WARNING)
+        samples = self.forward((inputs, queries), topk=topk)
         predictions = self._as_predictions(samples)
         visualization = self.visualize(
-            given.sources, predictions, visualize=visualize, num_frames=num_frames
+            inputs.sources, predictions, visualize=visualize, num_frames=num_frames
         )
         return self.postprocess(
             samples if return_datasamples else predictions,
@@ -374,11 +374,11 @@ class VideoRetrievalInferencer(BaseInferencer):
     def _queries(
         self, texts: Optional[Texts], videos: Optional[Videos], vectors: Optional[Vectors]
     ) -> Inputs:
-        asked = dict(texts=texts, videos=videos, vectors=vectors)
-        asked = {name: items for name, items in asked.items() if items is not None}
-        if len(asked) != 1:
+        stated = dict(texts=texts, videos=videos, vectors=vectors)
+        stated = {name: items for name, items in stated.items() if items is not None}
+        if len(stated) != 1:
             raise ValueError(
-                f'one of texts, videos and vectors expected, got {" and ".join(asked) or "none"}'
+                f'one of texts, videos and vectors expected, got {" and ".join(stated) or "none"}'
             )
         if self.gallery is None:
             raise ValueError(
@@ -386,53 +386,53 @@ class VideoRetrievalInferencer(BaseInferencer):
                 'set_gallery(...)'
             )
         kind = OTHER[self.gallery.given.kind]
-        if vectors is None and f'{kind}s' not in asked:
+        if vectors is None and f'{kind}s' not in stated:
             raise ValueError(
-                f'the gallery is one of {OTHER[kind]}s, which {kind}s ask: got {next(iter(asked))}'
+                f'the gallery is one of {OTHER[kind]}s, which {kind}s ask: got {next(iter(stated))}'
             )
         if vectors is not None:
             return vector_inputs(vectors, kind)
-        return self._given(texts if videos is None else videos, kind)
+        return self._inputs(texts if videos is None else videos, kind)
 
-    def _given(self, items: Any, kind: str) -> Inputs:
+    def _inputs(self, items: Any, kind: str) -> Inputs:
         if isinstance(items, (Encoded, torch.Tensor)):
             return vector_inputs(items, kind)
         if kind == 'video':
             return video_inputs(items, self.cfg)
-        given = text_inputs(items)
-        refuse_paths(given)
+        inputs = text_inputs(items)
+        refuse_paths(inputs)
         refuse_stored_words(self.cfg)
-        return given
+        return inputs
 
     def _encode(
         self,
-        given: Inputs,
+        inputs: Inputs,
         batch_size: Optional[int] = None,
         on_broken: str = 'raise',
         show_progress: Optional[bool] = None,
     ) -> tuple[Inputs, Items]:
         """Return the encoded inputs and their levels or vectors, without skipped broken videos."""
-        if given.vectors is not None:
-            return given, items_of(given, None)
+        if inputs.vectors is not None:
+            return inputs, items_of(inputs, None)
         if batch_size is not None:
             check_counts(batch_size=batch_size)
         progress = self.show_progress if show_progress is None else show_progress
-        if given.kind == 'text':
+        if inputs.kind == 'text':
             options = dict(batch_size=batch_size, progress=progress, warn=True)
-            encoded = self._encode_texts(given.sources, **options)
+            encoded = self._encode_texts(inputs.sources, **options)
         else:
-            cfg = reading_config(self.cfg, given, batch_size)
-            paths = [path or name for name, path in zip(given.ids, given.sources)]
+            cfg = reading_config(self.cfg, inputs, batch_size)
+            paths = [path or name for name, path in zip(inputs.ids, inputs.sources)]
             encoded = encode_videos(
                 self.model,
                 cfg,
                 paths,
-                ids=given.ids,
+                ids=inputs.ids,
                 on_broken=on_broken,
                 progress=progress,
             )
-            given = given.keep(encoded.ids)
-        return given, items_of(given, encoded)
+            inputs = inputs.keep(encoded.ids)
+        return inputs, items_of(inputs, encoded)
 
     @cached_property
     def _encode_texts(self) -> TextEncoder:
@@ -442,4 +442,4 @@ class VideoRetrievalInferencer(BaseInferencer):
     def _as_predictions(self, samples: list[RankingSample]) -> list[dict[str, Any]]:
         """Return predictions in types that json can write."""
         seconds: dict[str, tuple[float, float]] = {}
-        return [in_words(sample, seconds) for sample in samples]
+        return [as_prediction(sample, seconds) for sample in samples]

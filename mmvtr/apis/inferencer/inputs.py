@@ -148,19 +148,19 @@ def vector_inputs(vectors: Any, kind: str) -> Inputs:
     return Inputs(kind, ids, [None] * len(ids), vectors)
 
 
-def reading_config(cfg: Config, given: Inputs, batch_size: Optional[int]) -> Config:
+def reading_config(cfg: Config, inputs: Inputs, batch_size: Optional[int]) -> Config:
     """Return a retriever's config for reading these videos, optionally with a batch size."""
     cfg = Config(dict(test_dataloader=copy.deepcopy(cfg.test_dataloader)))
     loader = cfg.test_dataloader
     if batch_size is not None:
         loader.batch_size = batch_size
-    batches = -(-len(given.ids) // loader.setdefault('batch_size', 1))
+    batches = -(-len(inputs.ids) // loader.setdefault('batch_size', 1))
     loader.num_workers = min(loader.get('num_workers', 0), batches) if batches > 1 else 0
     if not loader.num_workers:  # these settings need workers
         loader.pop('persistent_workers', None)
         loader.pop('prefetch_factor', None)
-    if given.store is not None:
-        loader.dataset.video_pipeline[0].path = given.store
+    if inputs.store is not None:
+        loader.dataset.video_pipeline[0].path = inputs.store
     return cfg
 
 
@@ -208,7 +208,7 @@ def _of_folder(folder: Path, first: str) -> Inputs:
         ids = [name.removesuffix(FEATURES) for name in names]
         return Inputs('video', ids, [None] * len(ids), store=str(folder))
     problems = Problems(name_of(folder))
-    found = sources.find({Wanted(name): Place(folder) for name in names}, problems)
+    pairs = sources.find({Wanted(name): Place(folder) for name in names}, problems)
     problems.refuse()
-    ordered = [found[Wanted(name)] for name in names]
-    return Inputs('video', [one.video_id for one in ordered], [one.path for one in ordered])
+    ordered = [pairs[Wanted(name)] for name in names]
+    return Inputs('video', [video.video_id for video in ordered], [video.path for video in ordered])

@@ -10,15 +10,15 @@ from mmvtr.datasets.videos.video_files import pictures_span
 from mmvtr.visualization import SheetItem, retrieval_sheet
 
 
-def in_words(sample: RankingSample, seconds: dict[str, tuple[float, float]]) -> dict[str, Any]:
+def as_prediction(sample: RankingSample, seconds: dict[str, tuple[float, float]]) -> dict[str, Any]:
     """Return a prediction; ``seconds``: begin and end of the files' pictures, if known."""
     fields = dict(score='scores', raw_score='raw_scores', bias='biases', holds='truths')
     fields.update(sigma='item_sigma', p_match='probabilities')
-    known = {name: sample.get(field).tolist() for name, field in fields.items() if field in sample}
+    columns = {name: sample.get(key).tolist() for name, key in fields.items() if key in sample}
     hits: list[dict[str, Any]] = []
     for k, (name, item) in enumerate(zip(sample.ids, sample.sources)):
         hit = dict(rank=k + 1, id=name, item=item)
-        hits.append(hit | {key: values[k] for key, values in known.items()})
+        hits.append(hit | {key: values[k] for key, values in columns.items()})
     for hit, span in zip(hits, sample.moments.tolist() if 'moments' in sample else ()):
         path = sample.query if sample.kind == 'video' else hit['item']
         if path is not None and path not in seconds:

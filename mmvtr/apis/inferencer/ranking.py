@@ -98,9 +98,9 @@ class RankingSample(BaseDataElement):
     """
 
 
-def items_of(given: Inputs, encoded: Optional[Encoded]) -> Items:
+def items_of(inputs: Inputs, encoded: Optional[Encoded]) -> Items:
     """Return the levels or flat vectors to score."""
-    source = given.vectors if encoded is None else encoded
+    source = inputs.vectors if encoded is None else encoded
     return source.levels if isinstance(source, Encoded) else source
 
 
@@ -162,13 +162,13 @@ def score(model: nn.Module, kind: str, queries: Items, gallery: Items) -> Tensor
 
 @torch.no_grad()
 def rank(
-    model: nn.Module, given: Inputs, queries: Items, gallery: Gallery, topk: int
+    model: nn.Module, inputs: Inputs, queries: Items, gallery: Gallery, topk: int
 ) -> Iterator[RankingSample]:
     """Return the best gallery items for each query.
 
     Args:
         model: a retriever.
-        given: the Q queries, of the other kind than the gallery.
+        inputs: the Q queries, of the other kind than the gallery.
         queries: their levels or flat vectors.
         gallery: the gallery to search.
         topk: number of hits; all items if there are fewer.
@@ -182,14 +182,14 @@ def rank(
     for start in range(0, length(queries), QUERIES):
         rows = slice(start, start + QUERIES)
         some = rows_of(queries, rows)
-        raw = score(model, given.kind, some, searched)
+        raw = score(model, inputs.kind, some, searched)
         final = raw if debiaser is None else debiaser.transform_scores(raw)
         if gallery.surely is not None:
             truth = gallery.surely.truth(model, some, raw)
             final = sure_first(raw, truth, sure=gallery.surely.sure)
         values, places = top_of_rows(final, topk)
         p = probabilities(gallery, raw, final, places)
-        spans = moments(model, given.kind, some, gallery.items, places)
+        spans = moments(model, inputs.kind, some, gallery.items, places)
         own_sigma = sigma(some)
         for q, columns in enumerate(places):
             data = dict(scores=values[q])
@@ -208,9 +208,9 @@ def rank(
             if spans is not None:
                 data.update(moments=spans[q])
             meta = dict(
-                query_id=given.ids[start + q],
-                query=given.sources[start + q],
-                kind=given.kind,
+                query_id=inputs.ids[start + q],
+                query=inputs.sources[start + q],
+                kind=inputs.kind,
                 ids=[gallery.given.ids[c] for c in columns.tolist()],
                 sources=[gallery.given.sources[c] for c in columns.tolist()],
             )

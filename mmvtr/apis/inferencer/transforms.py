@@ -113,7 +113,7 @@ def check_calibration(calibration: Any, transform: Optional[str]) -> None:
 @torch.no_grad()
 def surely_of(
     model: nn.Module,
-    given: Inputs,
+    inputs: Inputs,
     gallery: Items,
     *,
     captions: Any,
@@ -126,7 +126,7 @@ def surely_of(
 
     Args:
         model: a retriever.
-        given: the N texts of the gallery.
+        inputs: the N texts of the gallery.
         gallery: the same, encoded.
         captions: the training set, or its config; only its annotations are read.
         bank: a file of tools/export_bank.py of that set, one of whose captions could have been
@@ -140,22 +140,22 @@ def surely_of(
         ValueError: unknown texts, captions of which no video has two, a bank of another model or of
             another training set.
     """
-    if None in given.sources:
+    if None in inputs.sources:
         raise ValueError(
             f'transform={SURE_FIRST!r} reads the texts of the gallery: give texts, no vectors'
         )
     data = read_training_set(captions)
     witness = CaptionImplication()
     witness.learn(data.videos, data.texts)
-    written, captions_written = None, given.sources
+    written, captions_written = None, inputs.sources
     if bank is not None:
-        queries = read_bank(bank)['text'].newest()
+        queries = read_bank(bank)['text'].one_per_item()
         captions_written = captions_of(queries, data, name=bank)
         check_items(model, queries.levels, bank, gallery)
         flat = flat_of(model, queries.levels)
         written = queries.levels if flat is None else flat
     device = torch.device(model.data_preprocessor.device)
-    implied = witness.among(captions_written, given.sources, device=device)
+    implied = witness.among(captions_written, inputs.sources, device=device)
     if implied.shape[0] * implied.shape[1] <= HELD:
         implied = torch.cat([tile for _, tile in implied.parts()], dim=1)
     else:
@@ -197,7 +197,7 @@ def fitted_to_bank(
     if isinstance(gallery, Tensor):
         raise ValueError('a transform needs Encoded items as its gallery, not flat vectors')
     device, asking = torch.device(model.data_preprocessor.device), OTHER[kind]
-    stored = {one: queries.different() for one, queries in read_bank(bank).items()}
+    stored = {side: queries.unique() for side, queries in read_bank(bank).items()}
     reads = () if transform == 'auto' else TRANSFORMS[transform].reads
     extra = tiles_read(reads, model, device, asking, stored, gallery)
     bank_scores = extra.pop('bank')

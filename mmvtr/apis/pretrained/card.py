@@ -11,7 +11,7 @@ import yaml
 from mmengine.config import Config
 
 from mmvtr.datasets.annotation_files import read_json
-from mmvtr.engine.loops.facts import Training, together, trainings_of
+from mmvtr.engine.loops.facts import Training, together, trainings_from
 from mmvtr.evaluation.results import Results, results_from
 
 #: Version of this package.
@@ -102,19 +102,19 @@ def read_results(
         results = read_json(path, ())
     if not isinstance(results, Mapping) or not results:
         raise ValueError(f'{name}: expected numbers by key, found {str(results)[:80]}')
-    found = results_from(results, name)
-    for key, value in found.numbers.items():
+    parsed = results_from(results, name)
+    for key, value in parsed.numbers.items():
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not isinstance(key, str) or not number or not math.isfinite(value):
             raise ValueError(
                 f'{name}: expected a finite number for {str(key)[:80]!r}, found {str(value)[:80]!r}'
             )
-    _refuse_other_training(found, trainings, name)
+    _refuse_other_training(parsed, trainings, name)
     if protocol is not None:
-        if found.line not in (None, ' '.join(protocol.split())):
+        if parsed.line not in (None, ' '.join(protocol.split())):
             raise ValueError(f'{name} has its own protocol: leave the other one out')
-        found = found._replace(protocol={**(found.protocol or {}), 'line': protocol})
-    return found._replace(numbers={key: float(value) for key, value in found.numbers.items()})
+        parsed = parsed._replace(protocol={**(parsed.protocol or {}), 'line': protocol})
+    return parsed._replace(numbers={key: float(value) for key, value in parsed.numbers.items()})
 
 
 def _refuse_other_training(
@@ -122,8 +122,8 @@ def _refuse_other_training(
 ) -> None:
     if results.trainings is None or trainings is None:
         return
-    told = results.trainings
-    theirs = trainings_of(dict(meta=dict(members=told)), name) if told else []
+    stored = results.trainings
+    theirs = trainings_from(stored, name) if stored else []
     if theirs == [*trainings]:
         return
     mine, other = together(trainings), together(theirs)
@@ -209,8 +209,8 @@ def _tested_on(results: Results, dataset: Mapping[str, Any]) -> str:
 
 def _trained_on(trainings: Optional[Sequence[Training]]) -> str:
     """Return the training set of each member with its counts, or that it is unknown."""
-    sets = dict.fromkeys(one.items().get('trained on') or 'unknown' for one in trainings or [])
-    return '; '.join(sets) or 'unknown'
+    sets = [training.items().get('trained on') or 'unknown' for training in trainings or []]
+    return '; '.join(dict.fromkeys(sets)) or 'unknown'
 
 
 def _reads(dataset: Mapping[str, Any]) -> str:

@@ -82,7 +82,7 @@ def save_pretrained(
         if source.resolve() != (folder / place).resolve():
             shutil.copyfile(source, folder / place)
     (folder / ABOUT).unlink(missing_ok=True)  # removed until the new folder is complete
-    meta = dict(members=[one.as_dict() for one in trainings]) if trainings else {}
+    meta = dict(members=[training.as_dict() for training in trainings]) if trainings else {}
     write_tensors(model.state_dict(), folder / WEIGHTS, meta=meta)
     write_text(folder / CONFIG, json.dumps(data, indent=1, ensure_ascii=False))
     name = name or (Path(cfg.filename).stem if cfg.filename else folder.name)
@@ -149,8 +149,8 @@ def _refuse_links_outward(folder: Path) -> None:
 
 def _check_about(about: Any, path: Path) -> None:
     """Raise unless the description has this format and is complete."""
-    known = isinstance(about, dict) and isinstance(about.get('format'), int)
-    if not known:
+    has_format = isinstance(about, dict) and isinstance(about.get('format'), int)
+    if not has_format:
         raise ValueError(
             f"{name_of(path)}: expected an object with 'format', found {str(about)[:80]}"
         )
@@ -161,19 +161,19 @@ def _check_about(about: Any, path: Path) -> None:
             'that version, or save the folder again with this one'
         )
     weights, files = about.get('weights'), about.get('files')
-    whole = isinstance(weights, dict) and isinstance(weights.get('sha256'), str)
-    if not whole or not isinstance(files, list) or not all(isinstance(x, str) for x in files):
+    has_digest = isinstance(weights, dict) and isinstance(weights.get('sha256'), str)
+    if not has_digest or not isinstance(files, list) or not all(isinstance(x, str) for x in files):
         raise ValueError(
             f"{name_of(path)}: expected 'weights' with a 'sha256' and a list 'files', found "
             f'{str(about)[:80]}'
         )
-    own = (WEIGHTS, CONFIG, CARD)
+    standard = (WEIGHTS, CONFIG, CARD)
     strange = [
-        x for x in files if x not in own and not re.fullmatch(rf'{FILES}/[a-zA-Z0-9_.-]+', x)
+        x for x in files if x not in standard and not re.fullmatch(rf'{FILES}/[a-zA-Z0-9_.-]+', x)
     ]
     if strange:
         raise ValueError(
-            f'{name_of(path)}: expected {", ".join(own)} and texts in {FILES}/, found '
+            f'{name_of(path)}: expected {", ".join(standard)} and texts in {FILES}/, found '
             f'{strange[0][:80]!r}'
         )
 

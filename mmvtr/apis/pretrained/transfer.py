@@ -161,9 +161,9 @@ def push_to_hub(
             save_pretrained(source, cfg, folder, **{'name': repo_id, **card})
             return _upload(Path(folder), repo_id, private, message)
     if cfg is not None or card:
-        given = sorted([*card, *(['cfg'] if cfg is not None else [])])
+        redundant = sorted([*card, *(['cfg'] if cfg is not None else [])])
         raise ValueError(
-            f'{", ".join(given)} can be given for a retriever, but {source} is a folder'
+            f'{", ".join(redundant)} can be given for a retriever, but {source} is a folder'
         )
     return _upload(Path(source), repo_id, private, message)
 

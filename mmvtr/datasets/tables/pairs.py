@@ -54,23 +54,22 @@ def pairs_of(rows: Sequence[Row], sources: Sources, root: Path, problems: Proble
         root: their folder.
         problems: collects names of no video there; their rows are left out.
     """
-    wanted = [Wanted(row.video, span_of(row)) for row in rows]
-    asked = {one: row.place for one, row in zip(wanted, rows)}
-    found = sources.find(asked, problems)
-    places = {one.name: asked[one] for one in found}
-    keys = {name: file_key(name, root, place) for name, place in places.items()}
-    known = {}
-    for one, source in found.items():
-        key = keys[one.name]
-        known[one] = one, source, key, source.video_id if source else key + one.span
+    videos = [Wanted(row.video, span_of(row)) for row in rows]
+    places = {video: row.place for video, row in zip(videos, rows)}
+    files = sources.find(places, problems)
+    named = {video.name: places[video] for video in files}
+    keys = {name: file_key(name, root, place) for name, place in named.items()}
+    known = {}  # of each video what its rows share
+    for video, source in files.items():
+        key = keys[video.name]
+        known[video] = video, source, key, source.video_id if source else key + video.span
     pairs, numbers = [], dict.fromkeys((name for *_, name in known.values()), 0)
-    for row, one in zip(rows, wanted):
-        if one in known:
-            video = known[one]
-            name = video[-1]
+    for row, video in zip(rows, videos):
+        if video in known:
+            name = known[video][-1]
             text_id = row.text_id or f'{name}#{numbers[name]}'
             numbers[name] += 1
-            pairs.append(Pair(row, *video, text_id))
+            pairs.append(Pair(row, *known[video], text_id))
     return pairs
 
 
@@ -96,12 +95,12 @@ def check_pairs(pairs: Sequence[Pair], problems: Problems, *, divided: bool) -> 
                 _check_once(row, first.setdefault((pair.name, row.text_id), row))
         if divided:
             with problems.of('video of two splits'):
-                one = splits.setdefault(pair.key, row)
-                _check_same(row, one, 'split', f'{shown(row.video)} is of two splits')
+                earlier = splits.setdefault(pair.key, row)
+                _check_same(row, earlier, 'split', f'{shown(row.video)} is of two splits')
         if row.duration is not None:
             with problems.of('video of two durations'):
-                one = durations.setdefault(pair.file, row)
-                _check_same(row, one, 'duration', f'{shown(row.video)} has two durations')
+                earlier = durations.setdefault(pair.file, row)
+                _check_same(row, earlier, 'duration', f'{shown(row.video)} has two durations')
 
 
 def repeated(pairs: Sequence[Pair]) -> list[str]:
@@ -110,10 +109,10 @@ def repeated(pairs: Sequence[Pair]) -> list[str]:
     differing = []
     for pair in pairs:
         row = pair.row
-        one = first.setdefault((pair.name, row.text), row)
-        if one is not row and row.text:
+        earlier = first.setdefault((pair.name, row.text), row)
+        if earlier is not row and row.text:
             what = f'{shown(row.video, 40)}, {shown(row.text, 60)}'
-            differing.append(f'{row.place.inside} as {one.place.inside}: {what}')
+            differing.append(f'{row.place.inside} as {earlier.place.inside}: {what}')
     return differing
 
 

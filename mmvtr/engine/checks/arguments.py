@@ -52,9 +52,11 @@ def arguments_of(component: Callable) -> Arguments:
         return _of_function(component, skip=0, base=None)
     if any('__new__' in vars(owner) for owner in _own(component)) and not _constructors(component):
         return ANYTHING
-    found = _of_constructors(_constructors(component))
+    arguments = _of_constructors(_constructors(component))
     more = getattr(component, 'option_names', None)
-    return found if more is None else Arguments(found.names | {*more}, found.required, False)
+    if more is None:
+        return arguments
+    return Arguments(arguments.names | {*more}, arguments.required, False)
 
 
 def annotation_of(component: Callable, name: str) -> Any:
@@ -66,13 +68,13 @@ def annotation_of(component: Callable, name: str) -> Any:
         return str
     owners = component.__mro__ if inspect.isclass(component) else [None]
     for owner in owners:
-        made = component if owner is None else vars(owner).get('__init__')
+        function = component if owner is None else vars(owner).get('__init__')
         try:
-            parameter = inspect.signature(made).parameters.get(name)
+            parameter = inspect.signature(function).parameters.get(name)
         except (TypeError, ValueError):  # no constructor of its own, or one in C
             continue
         if parameter is not None:
-            return _evaluated(parameter.annotation, made)
+            return _evaluated(parameter.annotation, function)
     return Any
 
 
@@ -122,10 +124,10 @@ def _of_function(
         return Arguments(names, required, True)
     above = _of_constructors(base)
     positional = list(inspect.signature(base[0]).parameters)[1:] if base else []
-    given = goes.filled | frozenset(positional[: goes.positions])
+    filled = goes.filled | frozenset(positional[: goes.positions])
     return Arguments(
         names | goes.read | above.names,
-        required | (above.required - given),
+        required | (above.required - filled),
         above.open or goes.lost,
     )
 
@@ -143,19 +145,18 @@ def _forwarding(function: Callable, rest: str) -> Optional[_Forwarding]:
         if name is not None:
             read.add(name)
             forwarded += 1
-        elif _calls_base(node) and any(not k.arg and _is(k.value, rest) for k in node.keywords):
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == '__init__'  # of the base
+            and any(not k.arg and _is(k.value, rest) for k in node.keywords)
+        ):
             to_base = True
             filled.update(k.arg for k in node.keywords if k.arg)
-            positions = sum(not isinstance(given, ast.Starred) for given in node.args)
+            positions = sum(not isinstance(argument, ast.Starred) for argument in node.args)
             forwarded += 1
     lost = sum(_is(node, rest) for node in ast.walk(tree)) > forwarded
     return _Forwarding(to_base, lost, frozenset(filled), positions, frozenset(read))
-
-
-def _calls_base(node: ast.AST) -> bool:
-    """Return whether a node calls an ``__init__``."""
-    is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-    return is_method and node.func.attr == '__init__'
 
 
 def _read_name(node: ast.AST, rest: str) -> Optional[str]:

@@ -17,7 +17,7 @@ from mmengine.registry import Registry
 from mmengine.runner import LogProcessor, Runner
 from torch.utils.data import DataLoader
 
-from mmvtr.cli.hints import nearest, unregistered
+from mmvtr.cli.hints import nearest, short, unregistered
 from mmvtr.cli.values import misfit
 from mmvtr.engine.checks.arguments import annotation_of, arguments_of
 from mmvtr.engine.checks.expert_checks import expert_faults
@@ -134,7 +134,7 @@ class UnknownPart(ValueError):
     """Raised for a type or an argument that this version does not have."""
 
 
-def refuse_unknown(cfg: Config) -> None:
+def refuse_unknown_parts(cfg: Config) -> None:
     """Raise :class:`UnknownPart` if a model's config has unknown types or arguments."""
     faults = component(cfg.model, Place('model', [registry.MODELS]))
     if (fault := next(iter(faults), None)) is not None:
@@ -199,23 +199,23 @@ def _typed(value: dict, place: Place) -> Iterator[str]:
     kind = value['type']
     scope = value.get('_scope_')
     # Nested components are looked up in our way, the others in the Runner's.
-    elsewhere = ANYWHERE if place.kinds is ANYWHERE else [one.parent for one in ANYWHERE]
-    found = list(lookup(kind, place.kinds, scope)) or list(lookup(kind, elsewhere, scope))
-    if not found:
-        known = {name for one in place.kinds for name in _names(one, kind)}
-        if place.certain or nearest(str(kind), known):
-            yield f'{place.key}.type: {unregistered(kind, known)}'
+    elsewhere = ANYWHERE if place.kinds is ANYWHERE else [child.parent for child in ANYWHERE]
+    components = list(lookup(kind, place.kinds, scope)) or list(lookup(kind, elsewhere, scope))
+    if not components:
+        names = {name for source in place.kinds for name in _names(source, kind)}
+        if place.certain or nearest(str(kind), names):
+            yield f'{place.key}.type: {unregistered(kind, names)}'
         return
-    given = [key for key in value if key not in ('type', '_scope_', *place.also)]
-    yield from _arguments(found, given, place)
-    for key in given:
-        said = [misfit(value[key], annotation_of(one, key)) for one in found]
+    keys = [key for key in value if key not in ('type', '_scope_', *place.also)]
+    yield from _arguments(components, keys, place)
+    for key in keys:
+        misfits = [misfit(value[key], annotation_of(candidate, key)) for candidate in components]
         # mmengine makes whole numbers of fractions of an epoch.
         part = isinstance(value[key], float) and key in ('begin', 'end')
-        if all(said) and not (part and value.get('convert_to_iter_based')):
-            yield f'{place.key}.{key}: {said[0]}'
-    ours = any(one.__module__.startswith('mmvtr.') for one in found)
-    for key in given:
+        if all(misfits) and not (part and value.get('convert_to_iter_based')):
+            yield f'{place.key}.{key}: {misfits[0]}'
+    ours = any(candidate.__module__.startswith('mmvtr.') for candidate in components)
+    for key in keys:
         if key == 'init_cfg':  # mmengine's initialisers, which are built separately
             continue
         inner = Place(
@@ -228,22 +228,22 @@ def _typed(value: dict, place: Place) -> Iterator[str]:
         yield from component(value[key], inner)
 
 
-def _arguments(found: Sequence[Callable], given: Sequence[str], place: Place) -> Iterator[str]:
+def _arguments(components: Sequence[Callable], keys: Sequence[str], place: Place) -> Iterator[str]:
     """Yield arguments that are unknown to or missing for all components of a name."""
-    one, takes = found[0], arguments_of(found[0])
-    for other in found[1:]:  # a name may be in several registries
-        if not (set(given) - arguments_of(other).names):
-            one, takes = other, arguments_of(other)
-    for key in given:
+    chosen, takes = components[0], arguments_of(components[0])
+    for other in components[1:]:  # a name may be in several registries
+        if not (set(keys) - arguments_of(other).names):
+            chosen, takes = other, arguments_of(other)
+    for key in keys:
         if key not in takes.names and not takes.open:
             right = takes.names - set(place.supplied)
             yield (
-                f'{place.key}.{key}: {one.__name__} has no argument {short(key)}'
+                f'{place.key}.{key}: {chosen.__name__} has no argument {short(key)}'
                 f'{nearest(key, right, otherwise=right)}'
             )
-    missing = sorted(takes.required - set(given) - set(place.supplied))
+    missing = sorted(takes.required - set(keys) - set(place.supplied))
     if missing and place.certain:
-        yield f'{place.key}: {one.__name__} needs {", ".join(missing)}'
+        yield f'{place.key}: {chosen.__name__} needs {", ".join(missing)}'
 
 
 def _named(value: dict, place: Place) -> Iterator[str]:
@@ -269,28 +269,29 @@ def lookup(
     if not isinstance(kind, str):
         yield from [kind] if callable(kind) else []
         return
-    for one in registries:
-        if isinstance(one, OurRegistry):
-            found = one.find(kind, scope)
+    for owner in registries:
+        if isinstance(owner, OurRegistry):
+            candidate = owner.find(kind, scope)
         else:
-            with one.switch_scope_and_registry(scope) as scoped:
-                found = scoped.get(kind)
-        if callable(found):
-            yield found
+            with owner.switch_scope_and_registry(scope) as scoped:
+                named = '.' in kind or kind in _names(owner, kind)
+                candidate = scoped.get(kind) if named else None
+        if callable(candidate):
+            yield candidate
 
 
-def _names(one: Registry, kind: Any) -> Iterator[str]:
-    """Return all names of a registry in the current scope, and ours."""
-    yield from (f'{SCOPE}.{name}' for name in _ours(one).module_dict)
+def _names(source: Registry, kind: Any) -> Iterator[str]:
+    """Yield all names of a registry in the current scope, and ours."""
+    yield from (f'{SCOPE}.{name}' for name in _ours(source).module_dict)
     if '.' not in str(kind):
-        with one.switch_scope_and_registry(None) as scoped:
+        with source.switch_scope_and_registry(None) as scoped:
             while scoped is not None:
                 yield from scoped.module_dict
                 scoped = scoped.parent
 
 
-def _ours(one: Registry) -> Registry:
-    return one if isinstance(one, OurRegistry) else one.children.get(SCOPE, one)
+def _ours(source: Registry) -> Registry:
+    return source if isinstance(source, OurRegistry) else source.children.get(SCOPE, source)
 
 
 # -- components that the Runner builds in its own way ---------------------------------------------
@@ -299,7 +300,7 @@ def _ours(one: Registry) -> Registry:
 def _loader(value: Any, key: str) -> Iterator[str]:
     if not isinstance(value, dict):
         return
-    own = {'num_batch_per_epoch', 'disable_subprocess_warning'}
+    extra = {'num_batch_per_epoch', 'disable_subprocess_warning'}
     parts = {
         'dataset': (registry.DATASETS, ()),
         'sampler': (registry.DATA_SAMPLERS, ('dataset', 'seed')),
@@ -307,12 +308,12 @@ def _loader(value: Any, key: str) -> Iterator[str]:
         'collate_fn': (registry.FUNCTIONS, None),
         'worker_init_fn': (registry.FUNCTIONS, None),
     }
-    takes = arguments_of(DataLoader).names | own
+    takes = arguments_of(DataLoader).names | extra
     for name in value:
         if name not in takes:
             yield f'{key}.{name}: DataLoader has no argument {short(name)}{nearest(name, takes)}'
-        elif said := misfit(value[name], annotation_of(DataLoader, name)):
-            yield f'{key}.{name}: {said}'
+        elif fault := misfit(value[name], annotation_of(DataLoader, name)):
+            yield f'{key}.{name}: {fault}'
     if 'dataset' not in value:
         yield f'{key}: has no dataset'
     for name, (kind, supplied) in parts.items():
@@ -320,7 +321,9 @@ def _loader(value: Any, key: str) -> Iterator[str]:
             continue
         if supplied is None:  # a function whose first argument is a list of items
             functions = lookup(value[name].get('type'), [kind])
-            supplied = [one for function in functions for one in arguments_of(function).required]
+            supplied = [
+                argument for function in functions for argument in arguments_of(function).required
+            ]
         yield from component(value[name], Place(f'{key}.{name}', [kind], supplied=supplied))
 
 
@@ -358,8 +361,8 @@ def _optim_wrapper(value: Any) -> Iterator[str]:
     yield from component(optimizer, optimizers)
     maker = maker or 'DefaultOptimWrapperConstructor'
     if isinstance(maker, str) and not list(lookup(maker, [registry.OPTIM_WRAPPER_CONSTRUCTORS])):
-        known = set(_names(registry.OPTIM_WRAPPER_CONSTRUCTORS, maker))
-        yield f'{key}.constructor: {unregistered(maker, known)}'
+        names = set(_names(registry.OPTIM_WRAPPER_CONSTRUCTORS, maker))
+        yield f'{key}.constructor: {unregistered(maker, names)}'
     if str(maker).rpartition('.')[2] in PARAMWISE:
         takes = PARAMWISE[str(maker).rpartition('.')[2]]
         yield from _keys(paramwise, f'{key}.paramwise_cfg', takes)
@@ -379,10 +382,10 @@ def _no_decay(paramwise: Any, optimizer: Any, key: str) -> Iterator[str]:
         return
     if optimizer.get('weight_decay') is not None:
         return
-    own = paramwise.get('custom_keys') or {}
-    options = {f'custom_keys.{name}': one for name, one in own.items()} | {'': paramwise}
-    for place, one in options.items():
-        for name in one if isinstance(one, dict) else ():
+    by_name = paramwise.get('custom_keys') or {}
+    options = {f'custom_keys.{name}': entry for name, entry in by_name.items()} | {'': paramwise}
+    for place, entry in options.items():
+        for name in entry if isinstance(entry, dict) else ():
             if name.endswith('decay_mult') and name != 'flat_decay_mult':
                 where = '.'.join(filter(None, [key, 'paramwise_cfg', place, name]))
                 yield f'{where}: {key}.optimizer.weight_decay is not set; set it (0: none)'
@@ -392,10 +395,10 @@ def _no_decay(paramwise: Any, optimizer: Any, key: str) -> Iterator[str]:
 def _visualizer(value: Any) -> Iterator[str]:
     if not isinstance(value, dict):
         return
-    own, backends = dict(value), value.get('vis_backends')
-    own.pop('vis_backends', None)
+    visualizer, backends = dict(value), value.get('vis_backends')
+    visualizer.pop('vis_backends', None)
     supplied = ('name', 'save_dir')
-    yield from component(own, Place('visualizer', [registry.VISUALIZERS], supplied=supplied))
+    yield from component(visualizer, Place('visualizer', [registry.VISUALIZERS], supplied=supplied))
     where = Place('visualizer.vis_backends', [registry.VISBACKENDS], supplied=('save_dir',))
     yield from component(backends, where)
     for backend in backends or ():
@@ -406,7 +409,8 @@ def _visualizer(value: Any) -> Iterator[str]:
 
 def _plain(cfg: Config) -> Iterator[str]:
     """Yield faults of the dicts whose keys the Runner reads one by one."""
-    randomness = arguments_of(_without_self(Runner.set_randomness))
+    # As a bound method: without its first parameter.
+    randomness = arguments_of(Runner.set_randomness.__get__(object()))
     for key, takes in {**PLAIN, 'randomness': randomness.names}.items():
         yield from _keys(cfg.get(key), key, takes)
     log = cfg.get('log_processor')
@@ -416,23 +420,9 @@ def _plain(cfg: Config) -> Iterator[str]:
         )
 
 
-def _without_self(function: Callable) -> Callable:
-    """Return a function's signature without its first parameter, as a bound method."""
-    return function.__get__(object())
-
-
 def _keys(value: Any, key: str, takes: Iterable[str]) -> Iterator[str]:
     """Yield keys of a plain dict that nothing reads."""
     for name in value if isinstance(value, dict) else ():
         if name not in takes:
             hint = nearest(str(name), takes, otherwise=takes)
             yield f'{key}.{name}: nothing reads this key{hint}'
-
-
-# -- words -------------------------------------------------------------------------------------
-
-
-def short(value: Any, limit: int = 80) -> str:
-    """Return a value's repr, shortened."""
-    shown = repr(value)
-    return shown if len(shown) <= limit else f'{shown[:limit]}...'

@@ -24,8 +24,8 @@ def expert_faults(cfg: Config) -> Iterator[str]:
         steps = dataset.get('video_pipeline') if isinstance(dataset, Mapping) else None
         for i, step in enumerate(steps if isinstance(steps, (list, tuple)) else ()):
             read = _widths(step.get('experts')) if isinstance(step, Mapping) else {}
-            for key, known in _encoders(cfg.get('model'), 'model') if read else ():
-                fault = difference(read, known)
+            for key, widths in _encoders(cfg.get('model'), 'model') if read else ():
+                fault = difference(read, widths)
                 if fault:
                     yield (
                         f'{split}_dataloader.dataset.video_pipeline.{i}.experts: not those of '
@@ -33,19 +33,21 @@ def expert_faults(cfg: Config) -> Iterator[str]:
                     )
 
 
-def difference(read: Mapping[str, int], known: Mapping[str, int]) -> str:
+def difference(read: Mapping[str, int], encoder_widths: Mapping[str, int]) -> str:
     """Return the mismatch of the experts ``read`` and an encoder's ``known`` widths, or ''."""
     parts = []
     for names, words in (
-        (known.keys() - read.keys(), 'the encoder waits for'),
-        (read.keys() - known.keys(), 'the encoder does not know'),
+        (encoder_widths.keys() - read.keys(), 'the encoder waits for'),
+        (read.keys() - encoder_widths.keys(), 'the encoder does not know'),
     ):
         if names:
             parts.append(f'{words} {str(sorted(names))[:120]}')
-    wide = {name: (read[name], known[name]) for name in read.keys() & known.keys()}
-    for name, (one, other) in sorted(wide.items()):
-        if one != other:
-            parts.append(f'{name!r} is {one} wide, the encoder takes {other}')
+    wide = {
+        name: (read[name], encoder_widths[name]) for name in read.keys() & encoder_widths.keys()
+    }
+    for name, (ours, other) in sorted(wide.items()):
+        if ours != other:
+            parts.append(f'{name!r} is {ours} wide, the encoder takes {other}')
             break
     return '; '.join(parts)
 
@@ -54,15 +56,17 @@ def _widths(experts: Any) -> dict[str, int]:
     """Return the experts of a pipeline step; {} if it reads none."""
     if not isinstance(experts, Mapping):
         return {}
-    found = [one.get('dim') if isinstance(one, Mapping) else None for one in experts.values()]
-    return {} if None in found else dict(zip(experts, found))
+    dims = [
+        expert.get('dim') if isinstance(expert, Mapping) else None for expert in experts.values()
+    ]
+    return {} if None in dims else dict(zip(experts, dims))
 
 
 def _encoders(model: Any, key: str) -> Iterator[tuple[str, Mapping[str, int]]]:
     """Yield keys of the encoders that state experts, and the experts' widths."""
     if isinstance(model, (list, tuple)):
-        for i, one in enumerate(model):
-            yield from _encoders(one, f'{key}.{i}')
+        for i, part in enumerate(model):
+            yield from _encoders(part, f'{key}.{i}')
     elif isinstance(model, Mapping):
         experts = model.get('experts')
         if isinstance(experts, Mapping) and all(isinstance(w, int) for w in experts.values()):

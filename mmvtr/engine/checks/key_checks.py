@@ -35,11 +35,11 @@ def key_faults(cfg: Config, options: Iterable[str] = ()) -> Iterator[str]:
         cfg: the merged config.
         options: keys of ``--cfg-options``, ``shortcuts`` among them.
     """
-    own = {name for key in ('custom_keys', 'shortcuts') for name in cfg.get(key) or ()}
+    user_keys = {name for key in ('custom_keys', 'shortcuts') for name in cfg.get(key) or ()}
     uses = _uses(cfg.text or '')
-    free = KNOWN | own
-    given = list(dict.fromkeys(key.partition('.')[0] for key in options))
-    for key in given:
+    free = KNOWN | user_keys
+    set_by_options = list(dict.fromkeys(key.partition('.')[0] for key in options))
+    for key in set_by_options:
         if key in free or key.startswith('_'):
             continue
         if key not in uses or not _is_set(key, cfg.text or ''):
@@ -51,7 +51,7 @@ def key_faults(cfg: Config, options: Iterable[str] = ()) -> Iterator[str]:
             )
     for key in cfg:
         used = uses.get(key, 0) > 1
-        if key in free or key in given or key.startswith('_') or used:
+        if key in free or key in set_by_options or key.startswith('_') or used:
             continue
         alike = nearest(key, KNOWN)
         if alike:
@@ -86,13 +86,13 @@ def hook_faults(cfg: Config, options: Iterable[str] = ()) -> Iterator[str]:
         options: keys of ``--cfg-options``, ``shortcuts`` among them.
     """
     hooks = cfg.get('default_hooks') or {}
-    known = {name for name, hook in hooks.items() if hook is not None} | {*OF_MMENGINE}
-    uses, given = _uses(cfg.text or ''), {*options}
-    for name in sorted(hooks.keys() - known):
+    names = {name for name, hook in hooks.items() if hook is not None} | {*OF_MMENGINE}
+    uses, set_by_options = _uses(cfg.text or ''), {*options}
+    for name in sorted(hooks.keys() - names):
         key = f'default_hooks.{name}'
-        was_there = uses.get(name, 0) > (key not in given)
-        if not was_there and (key in given or nearest(name, known)):
-            others = nearest(name, known, otherwise=known)
+        was_there = uses.get(name, 0) > (key not in set_by_options)
+        if not was_there and (key in set_by_options or nearest(name, names)):
+            others = nearest(name, names, otherwise=names)
             yield f'{key}: there is no such hook to remove{others}'
 
 

@@ -5,7 +5,8 @@ The keys of a metric are found by computing it on a small synthetic set where ev
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple, Optional, Sequence, Union
+from types import SimpleNamespace
+from typing import Iterator, Optional, Sequence, Union
 
 import torch
 from mmengine.config import Config
@@ -14,9 +15,10 @@ from mmengine.runner import Runner
 from torch.utils.data import Dataset
 
 from mmvtr.cli.hints import nearest
+from mmvtr.datasets.records import LENGTHS
 from mmvtr.engine.loops.checkpoint import random_states, set_random_states
 from mmvtr.engine.loops.evaluation import bare, encode_batch, to_device
-from mmvtr.engine.loops.evaluation_loop import RetrievalLoop, lengths
+from mmvtr.engine.loops.evaluation_loop import RetrievalLoop
 from mmvtr.errors import UserError
 from mmvtr.evaluation import Metric, evaluate
 from mmvtr.evaluation.metric import metrics_of, reads_scores_alone
@@ -56,13 +58,13 @@ def _choice(runner: Runner, loop: RetrievalLoop) -> Iterator[str]:
     for hook in runner.hooks:
         if not isinstance(hook, CheckpointHook) or not getattr(hook, 'save_best', None):
             continue
-        known = reported(runner, loop)
-        if known is not None:
+        keys = reported(runner, loop)
+        if keys is not None:
             (key,) = hook.save_best
-            if not is_reported(key, known):
+            if not is_reported(key, keys):
                 yield (
                     f'default_hooks.checkpoint.save_best={key!r} is not among its numbers'
-                    f'{nearest(key, known, otherwise=known)}'
+                    f'{nearest(key, keys, otherwise=keys)}'
                 )
 
 
@@ -77,33 +79,24 @@ def reported(runner: Runner, loop: RetrievalLoop) -> Optional[set[str]]:
 
 def reported_by_config(cfg: Config, split: str = 'test') -> Optional[set[str]]:
     """Return the keys of a config's evaluation of a split without building model and data."""
-    listed = cfg[f'{split}_evaluator']
-    metrics = metrics_of(listed)
+    metrics = metrics_of(cfg[f'{split}_evaluator'])
     hooks = [HOOKS.build(hook) for hook in cfg.get('custom_hooks') or []]
     members = cfg.model.get('copies') or len(cfg.model.get('members', ()))
-    return _reported(metrics, hooks, _Unbuilt(_Members((None,) * members)))
-
-
-class _Members(NamedTuple):
-    members: Sequence[None]
-
-
-class _Unbuilt(NamedTuple):
-    """Substitute for a runner, with the part that hooks need to state what they report."""
-
-    model: _Members
+    # What hooks read of a runner to state what they report.
+    runner = SimpleNamespace(model=SimpleNamespace(members=(None,) * members))
+    return _reported(metrics, hooks, runner)
 
 
 def _reported(
-    metrics: Sequence[Metric], hooks: Sequence[Hook], runner: Union[Runner, _Unbuilt]
+    metrics: Sequence[Metric], hooks: Sequence[Hook], runner: Union[Runner, SimpleNamespace]
 ) -> Optional[set[str]]:
     keys: set[str] = set()
     of_scores: set[str] = set()
     for metric in metrics:
-        own = metric_keys(metric)
-        keys |= own
+        keys_of_metric = metric_keys(metric)
+        keys |= keys_of_metric
         if reads_scores_alone(metric):
-            of_scores |= own
+            of_scores |= keys_of_metric
     for hook in hooks:
         if hasattr(hook, 'reported'):
             keys |= hook.reported(of_scores, runner)
@@ -114,7 +107,7 @@ def _reported(
 
 def is_reported(key: str, keys: set[str]) -> bool:
     """Return whether a key is reported, or lies below a reported one that ends in '/'."""
-    return key in keys or any(key.startswith(one) for one in keys if one.endswith('/'))
+    return key in keys or any(key.startswith(prefix) for prefix in keys if prefix.endswith('/'))
 
 
 def metric_keys(metric: Metric) -> set[str]:
@@ -139,18 +132,10 @@ def _unknown(loop: RetrievalLoop) -> Iterator[str]:
 def knows(dataset: Dataset, field: str) -> bool:
     """Return whether a dataset provides a field of :class:`~mmvtr.structures.Relation`."""
     if field == 'video_lengths':
-        everything = torch.arange(len(dataset.videos))
-        return bool(lengths(dataset, _Index(everything)))
+        return any(all(key in video for video in dataset.videos) for key in LENGTHS.values())
     if field == 'text_actions':
         return all('actions' in record for record in (*dataset.texts, *dataset.videos))
     return getattr(dataset, field)() is not None
-
-
-class _Index:
-    """The part of an encoded set that :func:`lengths` reads."""
-
-    def __init__(self, index: torch.Tensor) -> None:
-        self.index = index
 
 
 def _unread(runner: Runner, loop: RetrievalLoop, fixed: Sequence[Metric]) -> Iterator[str]:
@@ -159,15 +144,15 @@ def _unread(runner: Runner, loop: RetrievalLoop, fixed: Sequence[Metric]) -> Ite
     ``fixed``: metrics whose keys do not depend on the data; each is computed on a synthetic set
     that lacks exactly the missing fields.
     """
-    given, dataset = given_matrices(runner, loop), loop.dataloader.dataset
+    names, dataset = given_matrices(runner, loop), loop.dataloader.dataset
     for reader in (*loop.evaluator, *runner.hooks):
-        missing = sorted(set(getattr(reader, 'reads', ())) - given)
+        missing = sorted(set(getattr(reader, 'reads', ())) - names)
         if missing:
-            yield f'{type(reader).__name__} reads {missing}, the model gives {sorted(given)}'
+            yield f'{type(reader).__name__} reads {missing}, the model gives {sorted(names)}'
     lacking = {field: x for field, x in FIELDS.items() if not knows(dataset, field)}
     for metric in fixed:
         matrices, relation = made(metric)
-        for name in SIGMAS - given:
+        for name in SIGMAS - names:
             del matrices[name]
         try:
             metric(matrices, relation._replace(**lacking))

@@ -110,10 +110,10 @@ def scope_faults(cfg: Config) -> Iterator[str]:
     scope = cfg.get('default_scope') or 'mmengine'
     with suppress(ImportError):  # mmengine's location of a scope's registries
         import_module(f'{scope}.registry')
-    roots = [one for one in vars(registry).values() if isinstance(one, Registry)]
-    known = {'mmengine'}.union(*(one.children for one in roots))
-    if scope not in known:
-        hint = nearest(scope, known, otherwise=known)
+    roots = [root for root in vars(registry).values() if isinstance(root, Registry)]
+    scopes = {'mmengine'}.union(*(root.children for root in roots))
+    if scope not in scopes:
+        hint = nearest(scope, scopes, otherwise=scopes)
         yield f'default_scope: no registry has the scope {scope!r}{hint}'
 
 
@@ -161,9 +161,9 @@ def _sharded_faults(cfg: Config) -> Iterator[str]:
     teacher = (cfg.get('model') or {}).get('teacher')
     copies = [] if teacher is None else [('model.teacher', bare_name(teacher))]
     for key, hook in _listed('custom_hooks', cfg.get('custom_hooks')):
-        found = registry.HOOKS.get(hook['type']) if isinstance(hook, dict) else None
-        if isinstance(found, type) and issubclass(found, EMAHook):
-            copies.append((key, found.__name__))
+        component = registry.HOOKS.get(hook['type']) if isinstance(hook, dict) else None
+        if isinstance(component, type) and issubclass(component, EMAHook):
+            copies.append((key, component.__name__))
     for key, name in copies:
         yield (
             f'{key}: {name} copies the encoder, and the shards of FullyShardedRetriever cannot be '
@@ -208,23 +208,25 @@ def _parts(cfg: Config, ours: bool) -> Iterator[tuple[str, Registry, Any]]:
 
 def _ranks(cfg: Config, split: str) -> bool:
     """Return whether a metric of mmvtr is among those of a split."""
-    return any(_is_ours(one, METRICS) for one in listed_metrics(cfg.get(f'{split}_evaluator')))
+    return any(
+        _is_ours(metric, METRICS) for metric in listed_metrics(cfg.get(f'{split}_evaluator'))
+    )
 
 
 def _listed(key: str, value: Any) -> Sequence[tuple[str, Any]]:
     if isinstance(value, (list, tuple)):
-        return [(f'{key}.{i}', one) for i, one in enumerate(value)]
+        return [(f'{key}.{i}', item) for i, item in enumerate(value)]
     return [] if value is None else [(key, value)]
 
 
 def _name(value: Any, kind: Registry) -> str:
     """Return the name of the mmengine component that a value refers to, or ''."""
     name = bare_name(value)
-    known = kind.module_dict.get(name.removeprefix('mmengine.'))
-    if known is None or not known.__module__.startswith('mmengine.'):
+    component = kind.module_dict.get(name.removeprefix('mmengine.'))
+    if component is None or not component.__module__.startswith('mmengine.'):
         return ''
-    own = kind.children.get('mmvtr')
-    if not name.startswith('mmengine.') and own is not None and name in own.module_dict:
+    ours = kind.children.get('mmvtr')
+    if not name.startswith('mmengine.') and ours is not None and name in ours.module_dict:
         return ''
     return name.removeprefix('mmengine.')
 
@@ -233,7 +235,8 @@ def _is_ours(value: Any, kind: OurRegistry) -> bool:
     """Return whether a component's config is of an mmvtr class or a subclass."""
     if not isinstance(value, dict) or 'type' not in value:
         return False
-    found = value['type']
-    found = kind.find(found, value.get('_scope_')) if isinstance(found, str) else found
-    bases = found.__mro__ if isinstance(found, type) else ()
+    component = value['type']
+    if isinstance(component, str):
+        component = kind.find(component, value.get('_scope_'))
+    bases = component.__mro__ if isinstance(component, type) else ()
     return any(base.__module__.startswith('mmvtr.') for base in bases)

@@ -29,11 +29,11 @@ def check_joint_batch(cfg: Config) -> None:
             how to set either.
     """
     rule = cfg.get('auto_scale_lr') or {}
-    base, own = rule.get('base_batch_size'), cfg.train_dataloader.get('batch_size')
-    if base is None or own is None or rule.get('enable'):
+    base, size = rule.get('base_batch_size'), cfg.train_dataloader.get('batch_size')
+    if base is None or size is None or rule.get('enable'):
         return
     world, counts = get_world_size(), accumulated(cfg)
-    batch = world * own * counts
+    batch = world * size * counts
     if batch == base:
         return
     processes = '1 process' if world == 1 else f'{world} processes'
@@ -41,7 +41,7 @@ def check_joint_batch(cfg: Config) -> None:
     share, rest = divmod(base, world * counts)
     same = f'  train_dataloader.batch_size={share}   ({base} items, as the schedule wants)\n'
     raise UserError(
-        f'{processes} x train_dataloader.batch_size {own}{steps} = {batch} items a step, '
+        f'{processes} x train_dataloader.batch_size {size}{steps} = {batch} items a step, '
         f'but the learning rate of {cfg.filename} is for {base}. Set one of\n'
         + same
         * (rest == 0)
@@ -69,10 +69,10 @@ def warmup_fault(cfg: Config) -> str:
     sets ``fit_warmup``, the warm-up will be shortened (:func:`fit_warmup`), which is not a fault.
     """
     epochs = (cfg.get('train_cfg') or {}).get('max_epochs')
-    given = cfg.get('param_scheduler') or []
+    stated = cfg.get('param_scheduler') or []
     if cfg.get('fit_warmup') or epochs is None:
         return ''
-    schedulers = given if isinstance(given, (list, tuple)) else [given]
+    schedulers = stated if isinstance(stated, (list, tuple)) else [stated]
     for i, scheduler in enumerate(schedulers):
         begin = scheduler.get('begin', 0)
         if not scheduler.get('by_epoch', True) or begin < epochs:
@@ -88,21 +88,23 @@ def warmup_fault(cfg: Config) -> str:
     return ''
 
 
-def fit_warmup(given: Any, *, epochs: int, steps: int) -> tuple[list[dict], str]:
+def fit_warmup(param_scheduler: Any, *, epochs: int, steps: int) -> tuple[list[dict], str]:
     """Return schedulers with the warm-up shortened if it is as long as the training or longer.
 
     The warm-up becomes a tenth of the training, at least two steps (of which the first has the
     lowest rate); a training of two steps or fewer has none.  Longer trainings are unchanged.
 
     Args:
-        given: ``param_scheduler`` of a config, in epochs with ``convert_to_iter_based``.
+        param_scheduler: that of a config, in epochs with ``convert_to_iter_based``.
         epochs: epochs of the training.
         steps: steps per epoch.
 
     Returns:
         The schedulers, in steps if they were changed, and a message about it ('' if not).
     """
-    schedulers = list(given) if isinstance(given, (list, tuple)) else [given]
+    schedulers = (
+        list(param_scheduler) if isinstance(param_scheduler, (list, tuple)) else [param_scheduler]
+    )
     in_epochs = [s for s in schedulers if isinstance(s, dict) and s.get('convert_to_iter_based')]
     if all(s.get('begin', 0) < epochs for s in in_epochs):
         return schedulers, ''
@@ -113,12 +115,12 @@ def fit_warmup(given: Any, *, epochs: int, steps: int) -> tuple[list[dict], str]
         if scheduler not in in_epochs:
             fitted.append(scheduler)
             continue
-        own = dict(scheduler, by_epoch=False)
-        own.pop('convert_to_iter_based')
-        own['begin'] = warmup if own.get('begin', 0) else 0
-        own['end'] = warmup if own.get('end', math.inf) <= first else total
-        if own['begin'] < own['end']:
-            fitted.append(own)
+        changed = dict(scheduler, by_epoch=False)
+        changed.pop('convert_to_iter_based')
+        changed['begin'] = warmup if changed.get('begin', 0) else 0
+        changed['end'] = warmup if changed.get('end', math.inf) <= first else total
+        if changed['begin'] < changed['end']:
+            fitted.append(changed)
     return fitted, (
         f'the warm-up of {first:g} epochs does not fit into {epochs}: it takes {warmup} of the '
         f'{total} steps'

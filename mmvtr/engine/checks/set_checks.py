@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Mapping
+from typing import Any, Mapping
 
 from mmengine.config import Config
 from mmengine.dist import get_world_size
@@ -40,10 +40,26 @@ def check_sizes(cfg: Config, datasets: Mapping[str, Dataset]) -> list[str]:
     train, val = sizes.get('train_dataloader'), sizes.get('val_dataloader')
     if train is not None and train[0] < 2:
         raise UserError(
-            f'train_dataloader.dataset of {cfg.filename} has {in_words(train)}: '
+            f'train_dataloader.dataset of {cfg.filename} has {sizes_in_words(train)}: '
             'training needs at least two videos, as each is a negative of the other'
         )
-    return [*_batch(cfg), *(_choice(cfg, val) if val is not None else ())]
+    remarks = []
+    if cfg.train_dataloader.get('batch_size') == 1 and get_world_size() == 1:
+        remarks.append(
+            'train_dataloader.batch_size=1: a step has no second pair to compare with, so a '
+            'contrastive or ranking loss without a memory bank is 0'
+        )
+    hook = (cfg.get('default_hooks') or {}).get('checkpoint') or {}
+    if val is None or min(val) >= SMALL or not hook.get('save_best'):
+        return remarks
+    what = ': not all directions have a wrong answer, so best.pth is hardly a choice'
+    if min(val) > 1:
+        what = (
+            f', fewer than {SMALL}: one more right answer is {100 / min(val):.3g} points of R@1, '
+            'so which epoch becomes best.pth is much a matter of chance'
+        )
+    advice = '--no-validate tests the last epoch instead'
+    return [*remarks, f'val has {sizes_in_words(val)}{what}. {advice}']
 
 
 def size_of(dataset: Any) -> tuple[int, int] | None:
@@ -54,35 +70,9 @@ def size_of(dataset: Any) -> tuple[int, int] | None:
     return len({video for text in texts for video in text['video_idx']}), len(texts)
 
 
-def in_words(size: tuple[int, int]) -> str:
+def sizes_in_words(size: tuple[int, int]) -> str:
     """Return counts in words, '1 video and 5 texts'."""
     return ' and '.join(f'{n:,} {kind}{"s" * (n != 1)}' for n, kind in zip(size, ('video', 'text')))
-
-
-def _batch(cfg: Config) -> Iterator[str]:
-    if cfg.train_dataloader.get('batch_size') == 1 and get_world_size() == 1:
-        yield (
-            'train_dataloader.batch_size=1: a step has no second pair to compare with, so a '
-            'contrastive or ranking loss without a memory bank is 0'
-        )
-
-
-def _choice(cfg: Config, val: tuple[int, int]) -> Iterator[str]:
-    hook = (cfg.get('default_hooks') or {}).get('checkpoint') or {}
-    few = min(val)
-    if not hook.get('save_best') or few >= SMALL:
-        return
-    if few == 1:
-        yield (
-            f'val has {in_words(val)}: not all directions have a wrong answer, so best.pth is '
-            'hardly a choice. --no-validate tests the last epoch instead'
-        )
-    else:
-        yield (
-            f'val has {in_words(val)}, fewer than {SMALL}: one more right answer is '
-            f'{100 / few:.3g} points of R@1, so which epoch becomes best.pth is much a matter of '
-            'chance. --no-validate tests the last epoch instead'
-        )
 
 
 def check_halves(runner: Runner) -> None:

@@ -17,15 +17,8 @@ from mmvtr.engine.hooks.stored_queries import (
     stored_queries,
 )
 from mmvtr.engine.loops.evaluation import Evaluation
-from mmvtr.functional.metrics.first_places import (
-    SHARE,
-    expected_truth,
-    sure_first,
-)
-from mmvtr.functional.transforms.transform_table import (
-    TRANSFORMS,
-    checked_options,
-)
+from mmvtr.functional.metrics.first_places import SHARE, expected_truth, sure_first
+from mmvtr.functional.transforms.transform_table import TRANSFORMS, checked_options
 from mmvtr.functional.values import check_range
 from mmvtr.registry import HOOKS, TASK_UTILS
 from mmvtr.structures import Directed
@@ -112,45 +105,44 @@ class SureFirstHook(TransformHook):
             stored_queries(runner, self.written, bank_file=self.bank_file, name=self.name)
 
     def transformed(self, runner: Runner, evaluation: Evaluation) -> Directed:
-        loop = runner.test_loop if evaluation.mode == 'test' else runner.val_loop
-        tested = loop.dataloader.dataset
+        tested = evaluation.dataset
         gallery = [tested.texts[place]['text'] for place in evaluation.texts.index.tolist()]
         scores = evaluation.matrices['scores']
         by_video = scores.t().to(evaluation.device)
-        own, written = by_video, None
+        scores_written, written = by_video, None
         if self.written != 'gallery':
-            own, written = self._stored(runner, evaluation)
+            scores_written, written = self._stored(runner, evaluation)
         implied = self.witness.among(written or gallery, gallery, device=evaluation.device)
-        truth = expected_truth(own, implied, temperature=self.temperature)
+        truth = expected_truth(scores_written, implied, temperature=self.temperature)
         v2t = sure_first(by_video, truth, sure=self.sure, places=self.places).t()
-        found = float((truth.amax(1) >= self.sure).float().mean())
+        share_sure = float((truth.amax(1) >= self.sure).float().mean())
         of = f'{len(written)} captions of the {self.written}' if written else 'the gallery'
         at = (
             f'{SHARE:g} of the score gap' if self.temperature is None else f'{self.temperature:.4g}'
         )
         evaluation.notes[self.name] = (
-            f'v2t alone, softmax over {of}, temperature {at}; {100 * found:.0f} % of '
+            f'v2t alone, softmax over {of}, temperature {at}; {100 * share_sure:.0f} % of '
             f'the clips have a text that holds with {self.sure:g} or more, the others begin with '
             'the surest'
         )
-        own, known = pairs_of(tested), pairs_of(self._data)
-        if (shared := len(own & known)) > len(own) / 2:
-            said = f'transductive: {shared} of the {len(own)} test pairs are in captions='
+        test_pairs, training_pairs = caption_pairs(tested), caption_pairs(self._data)
+        if (shared := len(test_pairs & training_pairs)) > len(test_pairs) / 2:
+            note = f'transductive: {shared} of the {len(test_pairs)} test pairs are in captions='
             evaluation.transductive.add(self.name)
-            evaluation.notes[self.name] += f'; {said}'
-            runner.logger.warning(f'{self.name}: {said}')
+            evaluation.notes[self.name] += f'; {note}'
+            runner.logger.warning(f'{self.name}: {note}')
         return Directed(scores.cpu(), v2t.cpu())
 
     def _stored(self, runner: Runner, evaluation: Evaluation) -> tuple[Tensor, list[str]]:
         """Return scores [V, K] of the clips with K training captions, and these captions."""
         stored = stored_queries(runner, self.written, bank_file=self.bank_file, name=self.name)
-        queries = stored['text'].newest()
+        queries = stored['text'].one_per_item()
         tiles = evaluation.bank_scores('text', queries.levels)
         scores = torch.cat([tile.t() for _, tile in tiles.parts()])
         return scores, captions_of(queries, self._data, name=self.name)
 
 
-def pairs_of(data: VideoTextDataset) -> set[tuple[str, str]]:
+def caption_pairs(data: VideoTextDataset) -> set[tuple[str, str]]:
     """Return pairs of a set's video ids and the words of their captions."""
     return {
         (data.videos[place]['video_id'], text['text'])

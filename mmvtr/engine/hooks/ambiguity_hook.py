@@ -84,19 +84,19 @@ class AmbiguityHook(Hook):
     def _statistics(self, runner: Runner, model: nn.Module) -> dict[str, Statistics]:
         """Return sums over the training set and all processes, by branch, in one pass."""
         supervision, device = model.supervision, torch.device(model.data_preprocessor.device)
-        found = {level: Statistics.empty(supervision.dim, device) for level in supervision.levels}
+        sums = {level: Statistics.empty(supervision.dim, device) for level in supervision.levels}
         for batch in _share(runner.train_dataloader):
             data = model.data_preprocessor(batch, False)
             if not {'video', 'text'} <= data['inputs'].keys():  # all videos are broken
                 continue
             texts, videos = model(data['inputs'], mode='tensor')
             positives = own_match(batch['data_samples'], device)
-            for level, statistics in found.items():
+            for level, statistics in sums.items():
                 statistics.add(texts[level], videos[level], positives)
         if world_size() > 1:
-            for total in (total for part in found.values() for total in part.totals()):
+            for total in (total for part in sums.values() for total in part.totals()):
                 dist.all_reduce(total)
-        return found
+        return sums
 
     def after_train_iter(
         self,
@@ -116,21 +116,21 @@ class AmbiguityHook(Hook):
         )
         positives = match(samples, device).cpu()
         soft = self._truth[text][:, video] & ~positives
-        for found in sets.values():
-            found = found.cpu()
-            counts = found.sum(), (found & soft).sum(), soft.sum(), (~positives).sum()
+        for ambiguous in sets.values():
+            ambiguous = ambiguous.cpu()
+            counts = ambiguous.sum(), (ambiguous & soft).sum(), soft.sum(), (~positives).sum()
             self._counts += torch.tensor([*map(float, counts), float(len(text))])
 
     def after_train_epoch(self, runner: Runner) -> None:
-        found, right, soft, unannotated, texts = self._counts.tolist()
+        count, right, soft, unannotated, texts = self._counts.tolist()
         if not texts:
             return
-        precision, base = right / max(found, 1.0), soft / max(unannotated, 1.0)
+        precision, base = right / max(count, 1.0), soft / max(unannotated, 1.0)
         runner.logger.info(
-            f'ambiguity over the epoch: {found / texts:.2f} a text, precision {precision:.3f} '
+            f'ambiguity over the epoch: {count / texts:.2f} a text, precision {precision:.3f} '
             f'(base rate {base:.3f}), recall {right / max(soft, 1.0):.3f}'
         )
-        if found and precision < self.min_lift * base:
+        if count and precision < self.min_lift * base:
             runner.logger.warning(
                 f'{precision:.0%} of the pairs called ambiguous truly hold, {base:.0%} of all '
                 "unannotated pairs do: the sets hardly tell them apart (rule='own', a cap and a "

@@ -30,8 +30,9 @@ from mmvtr.engine.loops.checkpoint import (
 from mmvtr.engine.loops.earlier_runs import Past, make_room
 from mmvtr.engine.loops.evaluation_loop import on_rank_0
 from mmvtr.engine.loops.facts import BEST, Choice
-from mmvtr.engine.loops.facts_of_run import facts_of_run, wrappers_of
+from mmvtr.engine.loops.facts_of_run import facts_of_run
 from mmvtr.engine.loops.resume_rules import values_of
+from mmvtr.engine.optim_wrappers import wrappers_of
 from mmvtr.errors import UnknownKey
 from mmvtr.registry import HOOKS
 from mmvtr.storage import leftovers, seal, write_atomically
@@ -185,7 +186,7 @@ class PlainCheckpointHook(CheckpointHook):
         return runner.epoch >= loop.val_begin and (runner.epoch % loop.val_interval == 0 or last)
 
     def _check_interval(self, runner: Runner) -> None:
-        counts = max(one._accumulative_counts for one in wrappers_of(runner.optim_wrapper))
+        counts = data_order(runner)['accumulated']
         if not self.by_epoch and self.interval > 0 and self.interval % counts:
             raise ValueError(
                 f'default_hooks.checkpoint.interval={self.interval}: a multiple of '
@@ -280,7 +281,7 @@ class PlainCheckpointHook(CheckpointHook):
         """Return the names of the files that the checkpoint of ``step`` replaces."""
         names = []
         if self.max_keep_ckpts > 0:
-            steps = [kept for kept in self.keep_ckpt_ids if kept != step] + [step]
+            steps = [earlier for earlier in self.keep_ckpt_ids if earlier != step] + [step]
             names = [self.filename_tmpl.format(old) for old in steps[: -self.max_keep_ckpts]]
             self.keep_ckpt_ids.clear()
             self.keep_ckpt_ids.extend(steps[-self.max_keep_ckpts :])

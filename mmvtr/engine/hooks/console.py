@@ -6,7 +6,7 @@ import logging
 import re
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Iterator, Optional, Sequence
 
 from mmengine.hooks import LoggerHook
@@ -171,15 +171,14 @@ class TimedLoggerHook(LoggerHook):
             self._spoke = time.monotonic()
 
     def after_val_epoch(self, runner: Runner, metrics: Optional[dict] = None) -> None:
-        if getattr(runner.val_loop, 'report', None) is None:
+        with _beside_table(runner.val_loop, runner.logger):
             super().after_val_epoch(runner, metrics)
-        else:
-            with file_only(runner.logger):
-                super().after_val_epoch(runner, metrics)
 
     def after_test_epoch(self, runner: Runner, metrics: Optional[dict] = None) -> None:
-        if getattr(runner.test_loop, 'report', None) is None:
+        with _beside_table(runner.test_loop, runner.logger):
             super().after_test_epoch(runner, metrics)
-        else:
-            with file_only(runner.logger):
-                super().after_test_epoch(runner, metrics)
+
+
+def _beside_table(loop: Any, logger: logging.Logger) -> AbstractContextManager:
+    """Return a context whose messages only the log file gets, if the loop has printed a table."""
+    return nullcontext() if getattr(loop, 'report', None) is None else file_only(logger)

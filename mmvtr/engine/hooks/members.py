@@ -50,12 +50,7 @@ class MembersHook(Hook):
         self.reads: tuple[str, ...] = ()
 
     def before_val(self, runner: Runner) -> None:
-        self._request_scores(runner)
-
-    def before_test(self, runner: Runner) -> None:
-        self._request_scores(runner)
-
-    def _request_scores(self, runner: Runner) -> None:
+        """Request the members' scores."""
         model = bare(runner.model)
         if not isinstance(model, BackdoorRetriever):
             raise TypeError(f'MembersHook: {type(model).__name__} has no members')
@@ -63,12 +58,14 @@ class MembersHook(Hook):
         if self.origins is not None:
             runner.message_hub.update_info('ensemble', list(self.origins))
 
+    before_test = before_val
+
     def before_train(self, runner: Runner) -> None:
         model = runner.model
         if isinstance(model, DistributedDataParallel) and not model.find_unused_parameters:
             raise ValueError(
-                'a step trains one member only: set `find_unused_parameters = True` in the config'
-                ' for distributed training'
+                'each step trains only one member, and the others get no gradients: set '
+                '`find_unused_parameters = True` in the config for distributed training'
             )
         model = bare(model)
         if not isinstance(model, BackdoorRetriever):
@@ -94,18 +91,18 @@ class MembersHook(Hook):
         for k, weight in enumerate(model.weights):
             scores = evaluation.matrices[f'scores_{k}']
             evaluation.transformed[f'member_{k}'] = Directed(scores, scores)
-            seen = f'trained on {int(model.seen[k])} items of environment {k}'
-            origin = seen if self.origins is None else self.origins[k]
+            items = f'trained on {int(model.seen[k])} items of environment {k}'
+            origin = items if self.origins is None else self.origins[k]
             evaluation.notes[f'member_{k}'] = f'alone, weight {weight:.4g}; {origin}'
 
 
 def check_count(members: int, environments: Optional[np.ndarray]) -> None:
     """Raise ValueError unless there are as many members as environments."""
-    found = [] if environments is None else np.unique(environments).tolist()
-    if found != list(range(members)):
+    numbers = [] if environments is None else np.unique(environments).tolist()
+    if numbers != list(range(members)):
         raise ValueError(
             f'{members} members learn from the environments 0 to {members - 1}, but those of the '
-            f'training set are {found}: model.copies (or the number of model.members) and '
+            f'training set are {numbers}: model.copies (or the number of model.members) and '
             '`parts` of train_dataloader.dataset.records.environments must agree; where a config '
             'has the shortcut, --cfg-options parts=M sets both'
         )
@@ -136,17 +133,3 @@ def fuse_config(
     cfg.model = dict(type='mmvtr.BackdoorRetriever', members=members, fusion=fusion)
     hook = dict(type='mmvtr.MembersHook', origins=list(origins))
     cfg.custom_hooks = [*hooks, hook]
-
-
-def read_fusion(words: Optional[Sequence[str]]) -> Union[str, list[float]]:
-    """Return the fusion given on a command line: ``'sum'`` or weights; None is ``'sum'``.
-
-    Raises:
-        ValueError: neither (``'prior'`` needs the counts of a common training).
-    """
-    if words in (None, ['sum']):
-        return 'sum'
-    try:
-        return [float(word) for word in words]
-    except ValueError:
-        raise ValueError(f"fusion must be 'sum' or weights, not {' '.join(words)!r}") from None

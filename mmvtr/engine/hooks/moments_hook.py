@@ -91,23 +91,21 @@ class MomentsHook(Hook):
 
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
         """Write the moments and report the pointing accuracy; called on rank 0."""
-        tests = evaluation.mode == 'test'
-        dataset = (runner.test_loop if tests else runner.val_loop).dataloader.dataset
-        evaluation.numbers.update(pointing(evaluation, dataset))
-        if not tests:
+        evaluation.numbers.update(pointing(evaluation))
+        if evaluation.mode != 'test':
             return
-        found = find_moments(
+        moments = find_moments(
             evaluation.model,
             evaluation.texts.levels,
             evaluation.videos.levels,
             evaluation.matrices['scores'],
             top=self.top,
         )
-        entries = listed(found, evaluation.texts, evaluation.videos, dataset)
+        entries = listed(moments, evaluation.texts, evaluation.videos, evaluation.dataset)
         path = os.path.join(runner.work_dir, self.file)
         lines = ',\n'.join(json.dumps(entry, ensure_ascii=False) for entry in entries)
         write_text(path, f'[\n{lines}\n]\n')
-        runner.logger.info(f'moments of the best {found.column.shape[1]} videos per text: {path}')
+        runner.logger.info(f'moments of the best {moments.column.shape[1]} videos per text: {path}')
 
 
 def refuse_without_frames(model: nn.Module) -> None:
@@ -160,19 +158,19 @@ def matches_of(
         pairs, first = (blocks == block).nonzero().flatten(), block * VIDEOS
         some = to_device(take(videos, slice(first, first + VIDEOS)), device)
         places = rows[pairs].to(device), (columns[pairs] - first).to(device)
-        found = model.similarity.paired_matches(texts, some, *places)
-        frame[pairs], span[pairs] = (x.cpu() for x in found)
+        matches = model.similarity.paired_matches(texts, some, *places)
+        frame[pairs], span[pairs] = (x.cpu() for x in matches)
     return Matches(frame, span)
 
 
-def pointing(evaluation: Evaluation, dataset: VideoTextDataset) -> dict[str, float]:
+def pointing(evaluation: Evaluation) -> dict[str, float]:
     """Return the numbers of MomentsHook; {} if no moment is annotated."""
-    known = annotated(dataset, evaluation.texts, evaluation.videos)
-    if known is None:
+    moments = annotated(evaluation)
+    if moments is None:
         return {}
     levels = evaluation.texts.levels, evaluation.videos.levels
-    middle = matches_of(evaluation.model, *levels, known.rows, known.columns).span.mean(1)
-    begin, end = known.span.unbind(1)
+    middle = matches_of(evaluation.model, *levels, moments.rows, moments.columns).span.mean(1)
+    begin, end = moments.span.unbind(1)
     inside = (begin <= middle) & (middle <= end)
     return {
         'moment/t2v_pointing': 100 * float(inside.double().mean()),
@@ -180,32 +178,33 @@ def pointing(evaluation: Evaluation, dataset: VideoTextDataset) -> dict[str, flo
     }
 
 
-def annotated(dataset: VideoTextDataset, texts: Encoded, videos: Encoded) -> Optional[Annotated]:
+def annotated(evaluation: Evaluation) -> Optional[Annotated]:
     """Return the texts with known moments that have one encoded video of known length; or None."""
-    place = {v: column for column, v in enumerate(videos.index.tolist())}
+    dataset = evaluation.dataset
+    place = {v: column for column, v in enumerate(evaluation.videos.index.tolist())}
     rows, columns, spans = [], [], []
-    for row, text in enumerate(dataset.texts[t] for t in texts.index.tolist()):
-        own = dataset.videos[text['video_idx'][0]]
+    for row, text in enumerate(dataset.texts[t] for t in evaluation.texts.index.tolist()):
+        video = dataset.videos[text['video_idx'][0]]
         column = place.get(text['video_idx'][0])
-        one = column is not None and len(text['video_idx']) == 1
-        if one and 'start' in text and 'duration' in own:
+        single = column is not None and len(text['video_idx']) == 1
+        if single and 'start' in text and 'duration' in video:
             rows.append(row)
             columns.append(column)
-            spans.append((text['start'] / own['duration'], text['end'] / own['duration']))
+            spans.append((text['start'] / video['duration'], text['end'] / video['duration']))
     if not rows:
         return None
     return Annotated(*map(torch.tensor, (rows, columns)), torch.tensor(spans, dtype=torch.float64))
 
 
 def listed(
-    found: FoundMoments, texts: Encoded, videos: Encoded, dataset: VideoTextDataset
+    moments: FoundMoments, texts: Encoded, videos: Encoded, dataset: VideoTextDataset
 ) -> list[dict[str, Any]]:
     """Return the entries of MomentsHook's file, text by text."""
-    shape = found.column.shape
-    frames, spans = found.matches.frame.view(shape), found.matches.span.view(*shape, 2)
+    shape = moments.column.shape
+    frames, spans = moments.matches.frame.view(shape), moments.matches.span.view(*shape, 2)
     records = [dataset.videos[v] for v in videos.index.tolist()]
     entries = []
-    for t, hits in zip(texts.index.tolist(), zip(found.column, found.score, frames, spans)):
+    for t, hits in zip(texts.index.tolist(), zip(moments.column, moments.score, frames, spans)):
         best = [
             dict(
                 video_id=videos.ids[v],

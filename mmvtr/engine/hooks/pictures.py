@@ -51,21 +51,21 @@ def _scores_frames(model: nn.Module) -> bool:
 def matrix_picture(request: FigureRequest) -> 'canvas.Figure':
     """Draw a part of the score matrix: queries and other texts, with their videos and others."""
     study = request.model
-    known, scores = study.evaluation.relation, study.scores
+    relation, scores = study.evaluation.relation, study.scores
     queries = request.rows() if request.queries else []
     others = [row for row in request.drawn(BLOCK, len(scores)) if row not in queries]
     rows = [*queries, *others][:BLOCK]
-    own = [v for row in rows for v in known.positives[row].nonzero().flatten().tolist()]
-    columns = list(dict.fromkeys([*own, *request.drawn(BLOCK, scores.shape[1])]))[:BLOCK]
+    matching = [v for row in rows for v in relation.positives[row].nonzero().flatten().tolist()]
+    columns = list(dict.fromkeys([*matching, *request.drawn(BLOCK, scores.shape[1])]))[:BLOCK]
 
     def part(matrix: Optional[Tensor]) -> Optional[Tensor]:
         return None if matrix is None else matrix[rows][:, columns]
 
     return score_matrix(
         part(scores),
-        part(known.positives),
+        part(relation.positives),
         training_weights(study, rows, columns),
-        truth=part(known.truth),
+        truth=part(relation.truth),
         text_names=[study.text(row)['text'] for row in rows],
         video_names=[study.video(column)['video_id'] for column in columns],
         whole=tuple(scores.shape),
@@ -98,9 +98,9 @@ def sheets(request: FigureRequest) -> Iterator[tuple[int, 'canvas.Figure']]:
             )
             hits.append(hit._replace(right=None) if hit.right == 'other' else hit)
         subtitle = f'best {len(best)} of {scores.shape[1]:,} videos by raw score{added}'
-        own = evaluation.relation.positives[row]
-        if own.any():
-            rank = 1 + int((scores[row] > scores[row][own].max()).sum())
+        positives = evaluation.relation.positives[row]
+        if positives.any():
+            rank = 1 + int((scores[row] > scores[row][positives].max()).sum())
             subtitle += f'; the annotated video has rank {rank:,}'
         sigma = _number(sigmas['text'], row)
         yield number, retrieval_sheet(study.text(row)['text'], hits, subtitle=subtitle, sigma=sigma)
@@ -122,14 +122,14 @@ def hub_picture(request: FigureRequest) -> 'canvas.Figure':
 def eta_picture(request: FigureRequest) -> 'canvas.Figure':
     """Draw DVTR's eta of some texts' pairs against their loss as matches."""
     study = request.model
-    known, scores = study.evaluation.relation, study.scores
+    relation, scores = study.evaluation.relation, study.scores
     rows = torch.tensor(sorted(request.drawn(ETA_TEXTS, len(scores))))
     eta = eta_of(study, rows, range(scores.shape[1]))
     logits = scores / study.temperature
-    own = logits[rows]
-    loss = (own.logsumexp(1, keepdim=True) + logits.logsumexp(0)) / 2 - own
-    truth = None if known.truth is None else known.truth[rows]
-    return eta_against_loss(eta, loss, known.positives[rows], truth, seed=request.seed)
+    drawn = logits[rows]
+    loss = (drawn.logsumexp(1, keepdim=True) + logits.logsumexp(0)) / 2 - drawn
+    truth = None if relation.truth is None else relation.truth[rows]
+    return eta_against_loss(eta, loss, relation.positives[rows], truth, seed=request.seed)
 
 
 @picture('sigma', needs='probabilistic heads', has=_has_heads)
@@ -155,11 +155,11 @@ def moment_pictures(request: FigureRequest) -> Iterator[tuple[int, 'canvas.Figur
     """Draw each query's score along its own video if its moment is known, else its best hit."""
     study, rows = request.model, request.rows()
     evaluation = study.evaluation
-    known = annotated(study.dataset, evaluation.texts, evaluation.videos)
+    annotations = annotated(evaluation)
     moments: dict[int, tuple[int, list[float]]] = {}
-    if known is not None:
-        listed = (known.rows.tolist(), known.columns.tolist(), known.span.clamp(0, 1).tolist())
-        moments = {row: (column, span) for row, column, span in zip(*listed)}
+    if annotations is not None:
+        lists = (x.tolist() for x in annotations._replace(span=annotations.span.clamp(0, 1)))
+        moments = {row: (column, span) for row, column, span in zip(*lists)}
     best = study.scores.argmax(1)
     for number, row in enumerate(rows):
         column, span = moments.get(row, (int(best[row]), None))
@@ -205,13 +205,13 @@ def lacking(model: Optional[nn.Module], *, exact: bool = True) -> dict[str, str]
         model: the retriever; None = scores alone.
         exact: whether all scores are known; a shortlist gives only some.
     """
-    found = {}
-    for name, one in PICTURES.items():
-        if one.has is not None and (model is None or not one.has(model)):
-            found[name] = 'a model' if model is None else one.needs
-        elif one.all_scores and not exact:
-            found[name] = 'all scores'
-    return found
+    lacks: dict[str, str] = {}
+    for name, row in PICTURES.items():
+        if row.has is not None and (model is None or not row.has(model)):
+            lacks[name] = 'a model' if model is None else row.needs
+        elif row.all_scores and not exact:
+            lacks[name] = 'all scores'
+    return lacks
 
 
 # -- what they read ----------------------------------------------------------------------------
@@ -232,7 +232,7 @@ def training_weights(
     parts = [getattr(evaluation.model, name, None) for name in ('supervision', 'teacher')]
     if parts[0] is None or getattr(parts[0], 'fills', '') == 'teacher':
         return None
-    known = annotated_block(study, rows, columns)
+    block = annotated_block(study, rows, columns)
     stood = [(part, part.progress) for part in parts if hasattr(part, 'progress')]
     if evaluation.mode == 'test':
         for part, _ in stood:
@@ -243,24 +243,24 @@ def training_weights(
             batch = batch_of(study, rows, columns)
             of_teacher = parts[1].own_levels(batch['inputs'], batch['data_samples'])
             sides = ({**live, **other} for live, other in zip(sides, of_teacher))
-        made, _ = (parts[0] if parts[1] is None else parts[1])(*sides, known)
+        filled, _ = (parts[0] if parts[1] is None else parts[1])(*sides, block)
     except ValueError as error:
         print_log(f'score_matrix is drawn without weights: {error}', 'current')
         return None
     finally:
         for part, progress in stood:
             part.progress = progress
-    targets = [made] if isinstance(made, Target) else list(made.values())
-    judging = [target for target in targets if judges(target, known)]
-    return pushed(judging[0], known) if judging else None
+    targets = [filled] if isinstance(filled, Target) else list(filled.values())
+    judging = [target for target in targets if judges(target, block)]
+    return pushed(judging[0], block) if judging else None
 
 
 def batch_of(study: TestedModel, rows: Sequence[int], columns: Sequence[int]) -> dict[str, Any]:
     """Return some texts and videos as a batch, loaded again."""
-    found, data = study.evaluation, study.dataset
-    items = [data.load_video(int(place)) for place in found.videos.index[columns]]
-    items += [data.load_text(int(place)) for place in found.texts.index[rows]]
-    return found.model.data_preprocessor(collate_retrieval(items))
+    evaluation, data = study.evaluation, study.dataset
+    items = [data.load_video(int(place)) for place in evaluation.videos.index[columns]]
+    items += [data.load_text(int(place)) for place in evaluation.texts.index[rows]]
+    return evaluation.model.data_preprocessor(collate_retrieval(items))
 
 
 def levels_of(
@@ -288,10 +288,10 @@ def eta_of(study: TestedModel, rows: Sequence[int], columns: Sequence[int]) -> T
             f'{study.name}: there is no uncertainty of pairs: the config needs a '
             'DVTRSupervision or a PCMESupervision'
         )
-    made = supervision.matrices(*levels_of(study, rows, columns))
-    if 'eta' not in made:
-        raise ValueError(f'the supervision gives {sorted(made)}, expected eta')
-    return made['eta'].cpu()
+    matrices = supervision.matrices(*levels_of(study, rows, columns))
+    if 'eta' not in matrices:
+        raise ValueError(f'the supervision gives {sorted(matrices)}, expected eta')
+    return matrices['eta'].cpu()
 
 
 def annotated_block(study: TestedModel, rows: Sequence[int], columns: Sequence[int]) -> Target:

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Iterator, Optional, Sequence, Union
 
 from mmengine.hooks import Hook
-from mmengine.model import is_model_wrapper
 from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
 
 from mmvtr.engine.hooks.pictures import PICTURES, check_pictures, lacking
 from mmvtr.engine.hooks.score_transforms import TransformHook
-from mmvtr.engine.hooks.tested_model import FigureRequest, TestedModel, drawn, refuse_unknown
-from mmvtr.engine.loops.evaluation import Evaluation
+from mmvtr.engine.hooks.tested_model import FigureRequest, TestedModel, drawn, refuse_unknown_ids
+from mmvtr.engine.loops.evaluation import Evaluation, bare, checked_modes
 from mmvtr.functional.values import check_range
 from mmvtr.registry import HOOKS
 from mmvtr.visualization import canvas, save, show
@@ -59,26 +58,20 @@ class PicturesHook(Hook):
     ) -> None:
         self.pictures = check_pictures(pictures)
         self.queries = checked_queries(queries)
-        modes = [modes] if isinstance(modes, str) else modes
-        if not modes or not set(modes) <= {'val', 'test'}:
-            raise ValueError(
-                f"PicturesHook: modes must be some of ('val', 'test'), not {modes!r:.80}"
-            )
         for name, value, most in (('interval', interval, None), ('top', top, 20)):
             if value < 1 or (most and value > most):
                 limit = f'1 to {most}' if most else 'at least 1'
                 raise ValueError(f'PicturesHook: {name} must be {limit}, not {value}')
         check_range('[0, inf]', **{'PicturesHook.seed': seed})
         self.interval = interval
-        self.modes = tuple(modes)
+        self.modes = checked_modes(modes, 'PicturesHook')
         self.top = top
         self.seed = seed
         self.out = None if out is None else Path(out)
         self._reported = False
 
     def before_run(self, runner: Runner) -> None:
-        model = runner.model.module if is_model_wrapper(runner.model) else runner.model
-        left_out = lacking(model)
+        left_out = lacking(bare(runner.model))
         missing = [f'{name} (needs {left_out[name]})' for name in self.pictures if name in left_out]
         if missing and not self._reported:
             self._reported = True
@@ -86,17 +79,16 @@ class PicturesHook(Hook):
         loops = [x for x in (runner._val_loop, runner._test_loop) if isinstance(x, BaseLoop)]
         if loops and not isinstance(self.queries, int):
             texts = [text for loop in loops for text in loop.dataloader.dataset.texts]
-            refuse_unknown(self.queries, [text['text_id'] for text in texts])
+            refuse_unknown_ids(self.queries, [text['text_id'] for text in texts])
 
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
         """Draw the pictures; called on rank 0."""
         if evaluation.mode not in self.modes or not self._due(runner, evaluation.mode):
             return
         start = time.perf_counter()
-        loop = runner.test_loop if evaluation.mode == 'test' else runner.val_loop
         hooks = [hook for hook in runner.hooks if isinstance(hook, TransformHook)]
         transforms = [hook.name for hook in hooks if hook.name in evaluation.transformed]
-        study = TestedModel(evaluation, loop.dataloader.dataset, transforms)
+        study = TestedModel(evaluation, transforms)
         request = request_for(study, self.queries, top=self.top, seed=self.seed)
         names = []
         for name, figure in figures(request, self.pictures, runner.logger.warning):
@@ -125,7 +117,7 @@ def checked_queries(queries: Union[int, str, Sequence[Union[int, str]]]) -> Unio
     """
     if isinstance(queries, str):
         queries = [queries]
-    ids = queries if isinstance(queries, int) else [str(one) for one in queries]
+    ids = queries if isinstance(queries, int) else [str(query) for query in queries]
     count = ids if isinstance(ids, int) else len(ids)
     if not 1 <= count <= MOST:
         raise ValueError(
@@ -148,8 +140,8 @@ def request_for(
     request = FigureRequest([study], None, queries, top, seed, method='pca', out=Path(), notes=[])
     if isinstance(queries, int):
         return request._replace(queries=[ids[row] for row in request.drawn(queries, len(ids))])
-    known = set(ids)
-    return request._replace(queries=[query for query in queries if query in known])
+    in_set = set(ids)
+    return request._replace(queries=[query for query in queries if query in in_set])
 
 
 def figures(
@@ -163,7 +155,7 @@ def figures(
     left_out = lacking(evaluation.model, exact=evaluation.exact)
     chosen = [PICTURES[name] for name in pictures if name not in left_out]
     return drawn(
-        chosen, request, lambda one, error: warn(f'picture {one.name} is left out: {error}')
+        chosen, request, lambda picture, error: warn(f'picture {picture.name} is left out: {error}')
     )
 
 

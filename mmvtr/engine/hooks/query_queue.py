@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Iterable, NamedTuple, Optional
+from typing import Any, Iterable, NamedTuple, Optional, Union
 
 import torch
 from mmengine.hooks import Hook
@@ -34,26 +34,26 @@ class Queries(NamedTuple):
     video: Tensor
 
     @property
-    def distinct(self) -> int:
+    def item_count(self) -> int:
         """Return the number of different items."""
         return len(self.index.unique())
 
-    def newest(self) -> 'Queries':
+    def one_per_item(self) -> 'Queries':
         """Return the last query of each item."""
         last = dict(zip(self.index.tolist(), range(len(self.index))))
         return self._only(torch.tensor(sorted(last.values())))
 
-    def different(self) -> 'Queries':
+    def unique(self) -> 'Queries':
         """Return the queries without those whose embeddings equal an earlier one's."""
         return self._only(distinct_rows(means_of(self.levels)))
 
-    def asked_before(self, asked: Levels, what: str) -> str:
+    def asked_before(self, levels: Levels, what: str) -> str:
         """Return a note if most queries are in this queue (transductive), else ``''``."""
-        return asked_before(means_of(self.levels), means_of(asked, self.levels), what)
+        return asked_before(means_of(self.levels), means_of(levels, self.levels), what)
 
-    def _only(self, kept: Tensor) -> 'Queries':
-        kept = kept.to(self.index.device)
-        return Queries(take(self.levels, kept), self.index[kept], self.video[kept])
+    def _only(self, rows: Union[Tensor, slice]) -> 'Queries':
+        rows = rows if isinstance(rows, slice) else rows.to(self.index.device)
+        return Queries(take(self.levels, rows), self.index[rows], self.video[rows])
 
     def to(self, device: torch.device) -> 'Queries':
         """Return the queries on another device."""
@@ -62,8 +62,7 @@ class Queries(NamedTuple):
 
     def last(self, count: int) -> 'Queries':
         """Return the ``count`` newest queries."""
-        kept = slice(len(self.index) - count, None)
-        return Queries(take(self.levels, kept), self.index[kept], self.video[kept])
+        return self._only(slice(len(self.index) - count, None))
 
     def state(self) -> dict[str, Any]:
         """Return the queue as plain data, on the CPU."""

@@ -17,12 +17,7 @@ from torch import Tensor
 from mmvtr.arrays import Debiaser
 from mmvtr.arrays.choice import Pairs
 from mmvtr.engine.hooks.query_queue import Queries
-from mmvtr.engine.hooks.stored_queries import (
-    check_source,
-    pairs_known,
-    stored_queries,
-    tiles_read,
-)
+from mmvtr.engine.hooks.stored_queries import check_source, pairs_known, stored_queries, tiles_read
 from mmvtr.engine.loops.evaluation import Evaluation
 from mmvtr.errors import UserError
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles
@@ -203,8 +198,8 @@ class ScoreTransformHook(TransformHook):
         again = [] if self.queries != 'bank' else asked_again(stored, evaluation)
         if stored is None or again:
             evaluation.transductive.add(self.name)
-        for said in again:
-            runner.logger.warning(f'{self.name}: {said}')
+        for note in again:
+            runner.logger.warning(f'{self.name}: {note}')
         evaluation.notes[self.name] = self._note(evaluation, stored, temperature, again)
         self._warn_if_small(runner, evaluation, stored)
         return Directed(t2v.cpu(), v2t.cpu())
@@ -233,7 +228,7 @@ class ScoreTransformHook(TransformHook):
         if self.queries == 'test':
             return None
         stored = stored_queries(runner, self.queries, bank_file=self.bank_file, name=self.name)
-        return {kind: queries.different() for kind, queries in stored.items()}
+        return {kind: queries.unique() for kind, queries in stored.items()}
 
     def _note(
         self,
@@ -246,7 +241,7 @@ class ScoreTransformHook(TransformHook):
         if stored is None:
             return f'queries: the test set itself (transductive){self._at(temperature)}'
         sizes = ', '.join(
-            f'{len(queries.index)} {kind}s ({queries.distinct} distinct)'
+            f'{len(queries.index)} {kind}s ({queries.item_count} distinct)'
             for kind, queries in stored.items()
         )
         source = 'train queue' if self.queries == 'train_queue' else self.bank_file
@@ -257,9 +252,11 @@ class ScoreTransformHook(TransformHook):
         """Return the temperature of the transform in words, if it has one, given the model's."""
         if self._method is None or 'temperature' not in self._method.options:
             return ''
-        asked = with_model(self.given, temperature).get('temperature')
-        asked = self._method.options['temperature'] if asked is None else asked
-        return f', temperature {asked}' if isinstance(asked, str) else f', temperature {asked:.4g}'
+        stated = with_model(self.given, temperature).get('temperature')
+        stated = self._method.options['temperature'] if stated is None else stated
+        return (
+            f', temperature {stated}' if isinstance(stated, str) else f', temperature {stated:.4g}'
+        )
 
     def _warn_if_small(
         self, runner: Runner, evaluation: Evaluation, stored: Optional[dict[str, Queries]]
@@ -267,18 +264,18 @@ class ScoreTransformHook(TransformHook):
         """Warn if the bank is smaller than the gallery, most of which then has no close query."""
         galleries = dict(text=len(evaluation.videos.ids), video=len(evaluation.texts.ids))
         for kind, queries in (stored or {}).items():
-            if queries.distinct < galleries[kind]:
+            if queries.item_count < galleries[kind]:
                 runner.logger.warning(
-                    f'{self.name}: {queries.distinct} distinct {kind} queries are fewer than the '
+                    f'{self.name}: {queries.item_count} distinct {kind} queries are fewer than the '
                     f'{galleries[kind]} items that they normalise; this tends to hurt'
                 )
 
 
 def asked_again(stored: Mapping[str, Queries], evaluation: Evaluation) -> list[str]:
     """Return a sentence for each kind of stored queries that contains most of the test's own."""
-    own = dict(text=evaluation.texts, video=evaluation.videos)
-    found = (stored[kind].asked_before(own[kind].levels, f'test {kind}s') for kind in stored)
-    return [said for said in found if said]
+    tested = dict(text=evaluation.texts, video=evaluation.videos)
+    notes = (stored[kind].asked_before(tested[kind].levels, f'test {kind}s') for kind in stored)
+    return [note for note in notes if note]
 
 
 def check_marginals(marginals: str, queries: str) -> None:
@@ -325,7 +322,7 @@ class AutoHook(ScoreTransformHook):
 def hook_of(kind: type[Transform]) -> type[ScoreTransformHook]:
     """Return the registered hook of a transform, ``<label>Hook``, with its options."""
     base = signature(ScoreTransformHook.__init__).parameters.values()
-    known = [x for x in base if x.kind is not Parameter.VAR_KEYWORD and x.name != 'marginals']
+    shared = [x for x in base if x.kind is not Parameter.VAR_KEYWORD and x.name != 'marginals']
     taken = [
         Parameter(x.name, Parameter.KEYWORD_ONLY, default=x.default, annotation=x.type)
         for x in kind.described
@@ -340,9 +337,9 @@ def hook_of(kind: type[Transform]) -> type[ScoreTransformHook]:
     def __init__(self: ScoreTransformHook, **given: Any) -> None:
         ScoreTransformHook.__init__(self, **given)
 
-    __init__.__signature__ = Signature([*known, *taken])
-    said = f'Hook of :func:`.{kind.function.__name__}` ({kind.source}): {kind.claim}.'
-    parts = dict(default_name=kind.name, __init__=__init__, __doc__=said, __module__=__name__)
+    __init__.__signature__ = Signature([*shared, *taken])
+    doc = f'Hook of :func:`.{kind.function.__name__}` ({kind.source}): {kind.claim}.'
+    parts = dict(default_name=kind.name, __init__=__init__, __doc__=doc, __module__=__name__)
     there = HOOKS.module_dict.get(name)
     again = getattr(there, 'default_name', None) == kind.name  # made anew, with force
     return HOOKS.register_module(force=again)(type(name, (ScoreTransformHook,), parts))

@@ -27,14 +27,14 @@ NOT_READ = ('agreement', 'classes')
 
 
 def check_source(
-    given: str, known: Sequence[str], *, bank_file: Optional[str], name: str = 'queries'
+    value: str, allowed: Sequence[str], *, bank_file: Optional[str], name: str = 'queries'
 ) -> None:
     """Raise ValueError unless an argument called ``name`` has a known value, and 'bank' comes with
     a bank file and no other value does."""
-    if given not in known:
-        raise ValueError(f'{name} must be one of {tuple(known)}, not {given!r}')
-    if (given == 'bank') != (bank_file is not None):
-        raise ValueError(f"bank_file belongs to {name}='bank'; got {given!r}, {bank_file!r}")
+    if value not in allowed:
+        raise ValueError(f'{name} must be one of {tuple(allowed)}, not {value!r}')
+    if (value == 'bank') != (bank_file is not None):
+        raise ValueError(f"bank_file belongs to {name}='bank'; got {value!r}, {bank_file!r}")
 
 
 def stored_queries(
@@ -76,8 +76,8 @@ def read_bank(path: str) -> dict[str, Queries]:
     """
     content = read_plain(path, kind='bank')
     if not isinstance(content, dict) or not {'text', 'video'} <= content.keys():
-        found = sorted(map(str, content)) if isinstance(content, dict) else type(content).__name__
-        raise UserError(f"{path} is not a bank: it holds {str(found)[:80]}, not 'text' and 'video'")
+        keys = sorted(map(str, content)) if isinstance(content, dict) else type(content).__name__
+        raise UserError(f"{path} is not a bank: it holds {str(keys)[:80]}, not 'text' and 'video'")
     try:
         stored = {kind: Queries.of(content[kind]) for kind in ('text', 'video')}
         for kind, queries in stored.items():
@@ -127,16 +127,16 @@ def tiles_read(
         ValueError: queries of another model, or a similarity without one vector per item.
     """
     queries, items = stored[kind].levels, stored[OTHER[kind]].levels
-    found = dict(bank=bank_tiles(model, device, kind, queries, gallery))
+    tiles = dict(bank=bank_tiles(model, device, kind, queries, gallery))
     if 'bank_gallery' in reads:
-        found['bank_gallery'] = bank_tiles(model, device, kind, queries, items)
+        tiles['bank_gallery'] = bank_tiles(model, device, kind, queries, items)
     if 'item_bank' in reads:
         check_levels(model, queries, f'{kind}s of the bank', items)
-        found['item_bank'] = item_tiles(model, device, items, gallery)
-    return found
+        tiles['item_bank'] = item_tiles(model, device, items, gallery)
+    return tiles
 
 
-def pairs_of(texts: Queries, videos: Queries) -> Tensor:
+def stored_pairs(texts: Queries, videos: Queries) -> Tensor:
     """Return positions of stored texts and of their videos, int64 [P, 2].
 
     If a video was stored several times the last one is used; a text whose video is not stored has
@@ -155,13 +155,13 @@ def pairs_known(
     Args:
         model, device, kind, stored: see :func:`tiles_read`.
     """
-    pairs = pairs_of(stored['text'], stored['video'])
+    pairs = stored_pairs(stored['text'], stored['video'])
     if kind == 'video':
         pairs = pairs.flip(1)
     queries, items = stored[kind].levels, stored[OTHER[kind]].levels
 
-    def scores(asked: Tensor, own: Tensor) -> Tensor:
-        tiles = bank_tiles(model, device, kind, take(queries, asked), take(items, own))
+    def scores(query_rows: Tensor, item_rows: Tensor) -> Tensor:
+        tiles = bank_tiles(model, device, kind, take(queries, query_rows), take(items, item_rows))
         return torch.cat([tile for _, tile in tiles.parts()], dim=1)
 
     return Pairs(pairs.unique(dim=0), scores)
@@ -201,11 +201,13 @@ def captions_of(queries: Queries, data: VideoTextDataset, *, name: str) -> list[
             video. (Sets of the same layout, e.g. five captions per video, cannot be distinguished.)
     """
     for place, video in zip(queries.index.tolist(), queries.video.tolist()):
-        own = data.texts[place]['video_idx'][0] if place < len(data.texts) else None
-        if own != video:
-            found = f'{len(data.texts)} texts' if own is None else f'that of video {own} there'
+        owner = data.texts[place]['video_idx'][0] if place < len(data.texts) else None
+        if owner != video:
+            instead = (
+                f'{len(data.texts)} texts' if owner is None else f'that of video {owner} there'
+            )
             raise ValueError(
                 f'{name}: the text at position {place} of its training set is of video {video}, '
-                f'but captions= has {found}: give the set that the model was trained on'
+                f'but captions= has {instead}: give the set that the model was trained on'
             )
     return [data.texts[place]['text'] for place in queries.index.tolist()]

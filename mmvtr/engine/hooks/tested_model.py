@@ -22,8 +22,8 @@ class TestedModel(NamedTuple):
     """A tested model, or the scores of one.
 
     Attributes:
-        evaluation: encoded set, scores and relation; ``model`` may be None if only scores exist.
-        dataset: dataset of the set.
+        evaluation: encoded set, scores, relation and dataset; ``model`` may be None if only scores
+            exist.
         transforms: names of its transformed scores that are test-time transforms.
         name: its name in pictures.
         cfg: its config.
@@ -33,7 +33,6 @@ class TestedModel(NamedTuple):
     """
 
     evaluation: Evaluation
-    dataset: VideoTextDataset
     transforms: Sequence[str] = ()
     name: str = ''
     cfg: Optional[Config] = None
@@ -49,6 +48,10 @@ class TestedModel(NamedTuple):
     @property
     def model(self) -> nn.Module:
         return self.evaluation.model
+
+    @property
+    def dataset(self) -> VideoTextDataset:
+        return self.evaluation.dataset
 
     @property
     def scores(self) -> Tensor:
@@ -81,9 +84,9 @@ class TestedModel(NamedTuple):
     def hit(self, row: int, column: int, *, text: bool = False, **numbers: Any) -> SheetItem:
         """Return a sheet's entry for a pair: the video as a hit of the text, or with ``text`` the
         text as a hit of the video."""
-        known = self.evaluation.relation
-        truly = known.truth is not None and bool(known.truth[row, column])
-        right = 'annotated' if known.positives[row, column] else 'judged' if truly else 'other'
+        relation = self.evaluation.relation
+        truly = relation.truth is not None and bool(relation.truth[row, column])
+        right = 'annotated' if relation.positives[row, column] else 'judged' if truly else 'other'
         score = float(self.scores[row, column])
         if text:
             return SheetItem(self.text(row)['text'], NO_FRAMES, score, right, **numbers)
@@ -142,7 +145,7 @@ class FigureRequest(NamedTuple):
         """
         if not isinstance(self.queries, int):
             ids = self.model.evaluation.texts.ids
-            refuse_unknown(self.queries, ids)
+            refuse_unknown_ids(self.queries, ids)
             if not self.queries:
                 raise ValueError('the set has none of the queries')
             return [ids.index(query) for query in self.queries]
@@ -152,14 +155,14 @@ class FigureRequest(NamedTuple):
         return drawn[: self.queries].tolist()
 
 
-def refuse_unknown(queries: Sequence[str], ids: Sequence[str]) -> None:
+def refuse_unknown_ids(queries: Sequence[str], ids: Sequence[str]) -> None:
     """Raise ValueError for unknown ids of texts."""
-    known = set(ids)
-    unknown = [query for query in queries if query not in known]
+    in_set = set(ids)
+    unknown = [query for query in queries if query not in in_set]
     if unknown:
-        some = ', '.join(sorted(known)[:3])
+        some = ', '.join(sorted(in_set)[:3])
         raise ValueError(
-            f'queries: no text has the id {unknown[0]!r:.80}; the {len(known):,} known ones: '
+            f'queries: no text has the id {unknown[0]!r:.80}; the {len(in_set):,} known ones: '
             f'{some:.120} ...'
         )
 
@@ -189,11 +192,11 @@ class Picture(NamedTuple):
 
     def make(self, request: FigureRequest) -> Iterator[tuple[str, 'canvas.Figure']]:
         """Yield (name, figure) of each figure that it draws."""
-        made = self.draw(request)
-        if isinstance(made, Iterator):
-            yield from ((f'{self.name}_{suffix}', figure) for suffix, figure in made)
+        drawing = self.draw(request)
+        if isinstance(drawing, Iterator):
+            yield from ((f'{self.name}_{suffix}', figure) for suffix, figure in drawing)
         else:
-            yield self.name, made
+            yield self.name, drawing
 
 
 def picture(
@@ -210,8 +213,8 @@ def picture(
 
 def table(*modules: Any) -> dict[str, Picture]:
     """Return the pictures defined in some modules by name, in order."""
-    found = [one for module in modules for one in vars(module).values()]
-    return {one.name: one for one in found if isinstance(one, Picture)}
+    members = [member for module in modules for member in vars(module).values()]
+    return {member.name: member for member in members if isinstance(member, Picture)}
 
 
 def drawn(
@@ -220,8 +223,8 @@ def drawn(
     refuse: Callable[[Picture, Exception], None],
 ) -> Iterator[tuple[str, 'canvas.Figure']]:
     """Yield (name, figure) of each picture; call ``refuse`` with those that fail."""
-    for one in pictures:
+    for row in pictures:
         try:
-            yield from one.make(request)
+            yield from row.make(request)
         except (ValueError, ImportError) as error:
-            refuse(one, error)
+            refuse(row, error)

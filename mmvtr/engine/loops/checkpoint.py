@@ -16,7 +16,7 @@ from mmengine.runner.checkpoint import CheckpointLoader
 from torch import nn
 
 from mmvtr.engine.loops.evaluation import bare
-from mmvtr.engine.loops.facts_of_run import wrappers_of
+from mmvtr.engine.optim_wrappers import wrappers_of
 from mmvtr.storage.weights import check_weights, read_checkpoint
 
 
@@ -27,15 +27,22 @@ def data_order(runner: Runner) -> dict[str, int]:
     """
     loader = runner.train_dataloader
     size = loader.batch_size or getattr(loader.batch_sampler, 'batch_size', 0)
-    counts = max(one._accumulative_counts for one in wrappers_of(runner.optim_wrapper))
-    return dict(items=len(loader.dataset), joint_batch=size * get_world_size(), accumulated=counts)
+    wrappers = wrappers_of(runner.optim_wrapper)
+    return dict(
+        items=len(loader.dataset),
+        joint_batch=size * get_world_size(),
+        accumulated=max(wrapper._accumulative_counts for wrapper in wrappers),
+    )
 
 
 def groups_in(runner: Runner) -> list[list[str]]:
     """Return the parameter names of each optimizer group."""
     names = {id(weight): name for name, weight in bare(runner.model).named_parameters()}
-    groups = [g for one in wrappers_of(runner.optim_wrapper) for g in one.optimizer.param_groups]
-    return [[names.get(id(weight), '') for weight in group['params']] for group in groups]
+    return [
+        [names.get(id(weight), '') for weight in group['params']]
+        for wrapper in wrappers_of(runner.optim_wrapper)
+        for group in wrapper.optimizer.param_groups
+    ]
 
 
 def random_states() -> dict[str, Any]:
@@ -123,8 +130,8 @@ def latest_checkpoint(work_dir: Union[str, Path]) -> Optional[str]:
     path = pointed_checkpoint(work_dir)
     if path is None:
         return None
-    own = Path(work_dir, path.name)
-    return str(own if own.is_file() else path)
+    beside = Path(work_dir, path.name)
+    return str(beside if beside.is_file() else path)
 
 
 def pointed_checkpoint(work_dir: Union[str, Path]) -> Optional[Path]:

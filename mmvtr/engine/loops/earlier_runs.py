@@ -21,8 +21,8 @@ def steps_in(folder: Union[str, Path], template: str) -> dict[Path, int]:
         template: template of their names, such as ``'epoch_{}.pth'``.
     """
     before, after = map(re.escape, template.split('{}'))
-    found = {path: re.fullmatch(f'{before}(\\d+){after}', path.name) for path in _files(folder)}
-    return {path: int(match[1]) for path, match in found.items() if match}
+    matches = {path: re.fullmatch(f'{before}(\\d+){after}', path.name) for path in _files(folder)}
+    return {path: int(match[1]) for path, match in matches.items() if match}
 
 
 def best_in(folder: Union[str, Path]) -> list[Path]:
@@ -126,8 +126,8 @@ def _own_best(folder: Path, past: Past, notes: list[str]) -> Optional[Path]:
     """
     if past.best is None and not past.newest:
         return None
-    known = [] if past.best is None else [folder / past.best.name, past.best]
-    for path in dict.fromkeys([folder / BEST, past.path.parent / BEST, *known]):
+    named = [] if past.best is None else [folder / past.best.name, past.best]
+    for path in dict.fromkeys([folder / BEST, past.path.parent / BEST, *named]):
         if not path.is_file():
             continue
         if path.name != BEST:  # the epoch is in its name

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 import torch
 from mmengine.model import is_model_wrapper
 from torch import Tensor, nn
+from torch.utils.data import Dataset
 
 from mmvtr.functional.similarities.tiles import Tiles, inner_products
 from mmvtr.models.similarities.cosine import token_levels
@@ -54,6 +55,7 @@ class Evaluation:
         exact: whether ``'scores'`` are the similarity's for every pair; a similarity with a
             shortlist ranks the rest of each row below it.
         mode: 'val' or 'test'.
+        dataset: dataset of the set; None: not known.
         about: the set (``tested``) and the facts of the trainings (``training``), in the form of
             results (:mod:`mmvtr.evaluation.results`).
     """
@@ -70,6 +72,7 @@ class Evaluation:
     numbers: dict[str, float] = field(default_factory=dict)
     exact: bool = True
     mode: str = 'test'
+    dataset: Optional[Dataset] = None
     about: dict[str, Any] = field(default_factory=dict)
 
     def bank_scores(self, kind: str, queries: Levels) -> Tiles:
@@ -91,6 +94,18 @@ class Evaluation:
     def gallery(self, kind: str) -> Levels:
         """Return the levels of the gallery that queries of a kind search."""
         return (self.videos if kind == 'text' else self.texts).levels
+
+
+def checked_modes(modes: Union[str, Sequence[str]], hook: str) -> tuple[str, ...]:
+    """Return the evaluations in which a hook takes part.
+
+    Raises:
+        ValueError: none, or another than 'val' and 'test'.
+    """
+    modes = (modes,) if isinstance(modes, str) else tuple(modes)
+    if not modes or not set(modes) <= {'val', 'test'}:
+        raise ValueError(f"{hook}: modes must be some of ('val', 'test'), not {modes!r:.80}")
+    return modes
 
 
 def bare(model: nn.Module) -> nn.Module:
@@ -118,11 +133,11 @@ def check_levels(
             )
         if gallery is None:
             continue
-        own, other = (x[level].mean.shape[1] for x in (levels, gallery))
-        if own != other:
+        width, other = (x[level].mean.shape[1] for x in (levels, gallery))
+        if width != other:
             raise ValueError(
-                f'{name} are {own} wide at level {level!r}, the gallery {other}: one of them is of '
-                'another model'
+                f'{name} are {width} wide at level {level!r}, the gallery {other}: one of them is '
+                'of another model'
             )
 
 

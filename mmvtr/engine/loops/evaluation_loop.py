@@ -6,16 +6,11 @@ score matrix are sliced too. The metrics run on rank 0 and every rank returns th
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, Optional, Sequence, Union
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 import torch
-from mmengine.dist import (
-    all_gather_object,
-    broadcast_object_list,
-    gather_object,
-    get_dist_info,
-)
+from mmengine.dist import all_gather_object, broadcast_object_list, gather_object, get_dist_info
 from mmengine.runner import BaseLoop, Runner
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
@@ -30,8 +25,8 @@ from mmvtr.engine.loops.evaluation import (
     encode_batch,
     to_device,
 )
-from mmvtr.engine.loops.facts import together
-from mmvtr.engine.loops.facts_of_run import name_of_set, trainings_in
+from mmvtr.engine.loops.facts import Training, together
+from mmvtr.engine.loops.facts_of_run import tested_of, trainings_in
 from mmvtr.engine.loops.protocol import (
     Part,
     checkpoint_in_words,
@@ -227,7 +222,8 @@ class RetrievalLoop(BaseLoop):
         videos: Encoded,
         broken: Sequence[tuple[str, str]],
     ) -> dict[str, float]:
-        relation = relation_of(self.dataloader.dataset, texts, videos)
+        dataset, trainings = self.dataloader.dataset, trainings_in(self.runner)
+        info, relation = dataset.protocol(), relation_of(dataset, texts, videos)
         matrices = {**matrices, 'temperature': self._model.temperature().cpu()}
         for kind, items in (('text', texts), ('video', videos)):
             if 'gaussian' in items.levels:
@@ -241,7 +237,11 @@ class RetrievalLoop(BaseLoop):
             relation,
             exact=getattr(self._model.similarity, 'exact', True),
             mode=self.mode,
-            about=self._about(relation),
+            dataset=dataset,
+            about=dict(
+                tested=tested_of(info, len(relation.text_ids), len(relation.video_ids)),
+                training=[training.as_dict() for training in trainings],
+            ),
         )
         self.runner.call_hook('after_scoring', evaluation=evaluation)
         transformed = evaluation.transformed
@@ -255,7 +255,7 @@ class RetrievalLoop(BaseLoop):
                 'nothing and are left out.'
             )
         self.report = report._replace(values={**report.values, **evaluation.numbers})
-        part = part_of(self.dataloader.dataset, relation, broken)
+        part = part_of(dataset, relation, broken)
         if broken:
             names = ''.join(f'\n  {video_id}: {reason}' for video_id, reason in broken)
             self.runner.logger.warning(
@@ -266,7 +266,8 @@ class RetrievalLoop(BaseLoop):
         if evaluation.transformed:
             notes = '\n'.join(f'{name}: {note}' for name, note in evaluation.notes.items())
             tables += [transforms_table(self.report), notes]
-        line = protocol_line(self._protocol(relation, texts, videos, broken, part))
+        protocol = self._protocol(info, trainings, relation, texts, videos, broken, part)
+        line = protocol_line(protocol)
         self.protocol = dict(line=' '.join(line.split()), **evaluation.about)
         tables.append(line)
         shown = '\n\n'.join(tables)
@@ -290,16 +291,16 @@ class RetrievalLoop(BaseLoop):
 
     def _protocol(
         self,
+        info: Mapping[str, Any],
+        trainings: Sequence[Training],
         relation: Relation,
         texts: Encoded,
         videos: Encoded,
         broken: Sequence[tuple[str, str]],
         part: Optional[Part],
     ) -> dict[str, Any]:
-        info = self.dataloader.dataset.protocol()
-        trained = trainings_in(self.runner)
-        facts = together(trained)
-        seed = facts.pop('seed', None) if trained else self.runner.seed
+        facts = together(trainings)
+        seed = facts.pop('seed', None) if trainings else self.runner.seed
         dataset = self.dataloader.dataset
         left_out, chosen_not = left_out_of(dataset), getattr(dataset, 'not_chosen', ())
         missing = [name for name in left_out.names if name not in chosen_not] if left_out else ()
@@ -327,15 +328,6 @@ class RetrievalLoop(BaseLoop):
             'seed': seed,
         }
 
-    def _about(self, relation: Relation) -> dict[str, Any]:
-        """Return what was tested, and the facts of the trainings."""
-        info = self.dataloader.dataset.protocol()
-        counts = dict(texts=len(relation.text_ids), videos=len(relation.video_ids))
-        return dict(
-            tested=dict(set=name_of_set(info), ids=info['ids_sha'], **counts),
-            training=[one.as_dict() for one in trainings_in(self.runner)],
-        )
-
 
 def own_tiles(rows: int, tile: int) -> list[slice]:
     """Return this process' range of tiles of at most ``tile`` rows."""
@@ -353,8 +345,8 @@ def gather(parts: Sequence[Encoded], kind: str) -> Encoded:
     parts = sum(all_gather_object(list(parts)), [])
     if not parts:
         raise ValueError(f'the set has no readable {kind}: nothing to evaluate')
-    together = joined(parts)
-    return together.rows(together.index.argsort())
+    items = joined(parts)
+    return items.rows(items.index.argsort())
 
 
 def joined(parts: Sequence[Encoded]) -> Encoded:
@@ -396,8 +388,8 @@ def lengths(dataset: Dataset, videos: Encoded) -> dict[str, Any]:
     """Return ``video_lengths`` and ``length_unit``: frames if known of all videos, else seconds."""
     for unit, key in LENGTHS.items():
         if all(key in video for video in dataset.videos):
-            known = torch.as_tensor(dataset.lengths(unit))
-            return dict(video_lengths=known[videos.index], length_unit=unit)
+            values = torch.as_tensor(dataset.lengths(unit))
+            return dict(video_lengths=values[videos.index], length_unit=unit)
     return {}
 
 

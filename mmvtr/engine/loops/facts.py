@@ -7,6 +7,7 @@ are None and called unknown: they are never taken from the present config.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 #: Maximum characters of a fact from a file.
@@ -72,14 +73,14 @@ class Training(NamedTuple):
         """Return name -> text for a protocol line or a card; the last item lists unknown facts."""
         values = {name: words(self) for name, words in _WORDS.items()}
         unknown = [name for name, value in values.items() if value is None]
-        found = {name: value for name, value in values.items() if value}
+        stated = {name: value for name, value in values.items() if value}
         if self.author:
-            found['weights of'] = self.author
+            stated['weights of'] = self.author
         for when, facts in (self.earlier or {}).items():
-            found[when] = ', '.join(f'{name} {value}' for name, value in facts.items())
+            stated[when] = ', '.join(f'{name} {value}' for name, value in facts.items())
         if unknown:
-            found['unknown of the training:'] = ', '.join(unknown)
-        return found
+            stated['unknown of the training:'] = ', '.join(unknown)
+        return stated
 
 
 def _set(t: Training) -> Optional[str]:
@@ -160,7 +161,7 @@ def trainings_of(checkpoint: Mapping[str, Any], path: Any = 'checkpoint') -> lis
     meta = checkpoint.get('meta')
     meta = meta if isinstance(meta, dict) else {}
     if 'members' in meta:
-        return [_read(facts, path) for facts in _listed(meta['members'], path)]
+        return trainings_from(meta['members'], path)
     if 'training' in meta:
         facts = _read(meta['training'], path)
         done = meta.get('epoch')
@@ -168,19 +169,24 @@ def trainings_of(checkpoint: Mapping[str, Any], path: Any = 'checkpoint') -> lis
     return [_without_facts(meta)]
 
 
-def _listed(value: Any, path: Any) -> list:
-    if not isinstance(value, (list, tuple)) or not value:
-        raise ValueError(f"{path}: meta['members']: a list of facts expected, got {value!r:.80}")
-    return list(value)
+def trainings_from(stored: Any, path: Any) -> list[Training]:
+    """Return the trainings of a list of facts, as a checkpoint or a result stores them.
+
+    Raises:
+        ValueError: no list, an empty one, or malformed facts; names the file.
+    """
+    if not isinstance(stored, (list, tuple)) or not stored:
+        raise ValueError(f"{path}: meta['members']: a list of facts expected, got {stored!r:.80}")
+    return [_read(facts, path) for facts in stored]
 
 
 def _without_facts(meta: Mapping[str, Any]) -> Training:
     """Return what is known of a checkpoint without facts: a converted one, or mmengine's own."""
-    known: dict[str, Any] = dict(done=meta.get('epoch'), seed=meta.get('seed'))
-    known = {name: value for name, value in known.items() if type(value) is int}
+    fields: dict[str, Any] = dict(done=meta.get('epoch'), seed=meta.get('seed'))
+    fields = {name: value for name, value in fields.items() if type(value) is int}
     if isinstance(meta.get('converted_from'), str):
-        known['author'] = f"{meta.get('method')}'s authors ({meta['converted_from'][:LONGEST]})"
-    return Training(**known)
+        fields['author'] = f"{meta.get('method')}'s authors ({meta['converted_from'][:LONGEST]})"
+    return Training(**fields)
 
 
 _TYPES = {
@@ -195,14 +201,14 @@ def _read(value: Any, path: Any) -> Training:
     """Return the facts of a file from an unknown source, checked."""
     if not isinstance(value, dict):
         raise ValueError(f"{path}: meta['training']: a dict of facts expected, got {value!r:.80}")
-    known = {name: fact for name, fact in value.items() if name in _TYPES and fact is not None}
-    for name, fact in known.items():
+    fields = {name: fact for name, fact in value.items() if name in _TYPES and fact is not None}
+    for name, fact in fields.items():
         if type(fact) is not _TYPES[name] or not _well_formed(name, fact):
             raise ValueError(
                 f"{path}: meta['training'][{name!r}]: a {_TYPES[name].__name__} expected, got "
                 f'{fact!r:.80}'
             )
-    return Training(**known)
+    return Training(**fields)
 
 
 def _well_formed(name: str, fact: Any) -> bool:
@@ -216,18 +222,18 @@ def _well_formed(name: str, fact: Any) -> bool:
 # -- side by side ------------------------------------------------------------------------------
 
 
-def differences(one: Training, other: Training) -> dict[str, tuple[str, str]]:
+def differences(training: Training, other: Training) -> dict[str, tuple[str, str]]:
     """Return the facts in which two trainings differ: the text of each, or 'unknown'.
 
     Ignored are the number of processes that shared a batch, the chosen epoch, and learning rates of
     parameters that the other one lacks.
     """
-    found = {}
+    differ = {}
     for name in _WORDS:
-        mine, theirs = (_compared(name, x) for x in (one, other))
-        if mine != theirs and not (name == 'optimizer' and _same_rates(one, other)):
-            found[name] = tuple('unknown' if x is None else x or 'none' for x in (mine, theirs))
-    return found
+        mine, theirs = (_compared(name, x) for x in (training, other))
+        if mine != theirs and not (name == 'optimizer' and _same_rates(training, other)):
+            differ[name] = tuple('unknown' if x is None else x or 'none' for x in (mine, theirs))
+    return differ
 
 
 def _compared(name: str, t: Training) -> Optional[str]:
@@ -238,10 +244,10 @@ def _compared(name: str, t: Training) -> Optional[str]:
     return _WORDS[name](t)
 
 
-def _same_rates(one: Training, other: Training) -> bool:
-    if one.optimizer != other.optimizer or one.rates is None or other.rates is None:
+def _same_rates(training: Training, other: Training) -> bool:
+    if training.optimizer != other.optimizer or training.rates is None or other.rates is None:
         return False
-    mine, theirs = ({rate for rate, _ in x.rates} for x in (one, other))
+    mine, theirs = ({rate for rate, _ in x.rates} for x in (training, other))
     return mine <= theirs or theirs <= mine
 
 
@@ -260,35 +266,32 @@ def differing(
     Raises:
         ValueError: malformed facts.
     """
-    told = [
-        facts and trainings_of(dict(meta=dict(members=facts)), name)
-        for facts, name in zip((ours, theirs), names)
+    lacking = [
+        f'how {name} was trained is unknown' if facts is None else f'{name} is not trained here'
+        for name, facts in zip(names, (ours, theirs))
+        if not facts
     ]
-    if not all(told):
-        unknown = {None: 'how {} was trained is unknown', (): '{} is not trained here'}
-        ends = [
-            (name, None if facts is None else ()) for name, facts in zip(names, told) if not facts
-        ]
-        return [unknown[end].format(name) for name, end in ends]
-    one, other = told
-    pairs = zip(one, other) if len(one) == len(other) else ((x, y) for x in one for y in other)
+    if lacking:
+        return lacking
+    mine, other = trainings_from(ours, names[0]), trainings_from(theirs, names[1])
+    pairs = zip(mine, other) if len(mine) == len(other) else itertools.product(mine, other)
     lines = [
-        f'differs in {fact}: {mine} in {names[0]}, {yours} in {names[1]}'
+        f'differs in {fact}: {first} in {names[0]}, {second} in {names[1]}'
         for pair in pairs
-        for fact, (mine, yours) in differences(*pair).items()
+        for fact, (first, second) in differences(*pair).items()
     ]
     return [*dict.fromkeys(lines)]
 
 
 def together(trainings: Sequence[Training]) -> dict[str, str]:
     """Return the items of several trainings: one value if all agree, else all values."""
-    listed = [one.items() for one in trainings]
+    listed = [training.items() for training in trainings]
     names = dict.fromkeys(name for items in listed for name in items)
-    found = {}
+    merged = {}
     for name in names:
         values = [items.get(name, '-') for items in listed]
-        found[name] = ' / '.join(values if len(set(values)) > 1 else values[:1])
-    return found
+        merged[name] = ' / '.join(values if len(set(values)) > 1 else values[:1])
+    return merged
 
 
 def since_resumed(before: Training, now: Training) -> Training:

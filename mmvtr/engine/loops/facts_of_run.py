@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import subprocess
 from functools import cache
 from importlib import import_module
@@ -12,13 +11,13 @@ from typing import Any, Mapping, Optional, Sequence
 import mmengine
 import torch
 from mmengine.dist import get_world_size
-from mmengine.optim import OptimWrapper, OptimWrapperDict
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
+from mmvtr.engine.loops.checkpoint import data_order
 from mmvtr.engine.loops.facts import Choice, Training, since_resumed
-from mmvtr.engine.loops.protocol import frames_from, in_words
-
-SHORT = dict(float32='fp32', bfloat16='bf16', float16='fp16')
+from mmvtr.engine.loops.protocol import component_in_words, frames_from
+from mmvtr.engine.optim_wrappers import precision_of, rates_of, wrappers_of
+from mmvtr.engine.schedulers import schedulers_of
 
 
 def state_trainings(runner: Runner, trainings: Sequence[Training]) -> None:
@@ -52,23 +51,24 @@ def facts_of_run(runner: Runner) -> Training:
     cfg = runner.cfg.get('train_dataloader') or {}
     dataset = getattr(loader, 'dataset', None)
     protocol = dataset.protocol() if hasattr(dataset, 'protocol') else {}
-    size = loader.batch_size or getattr(loader.batch_sampler, 'batch_size', None)
-    wrappers = wrappers_of(runner.optim_wrapper)
+    order, wrappers = data_order(runner), wrappers_of(runner.optim_wrapper)
     environments = ((cfg.get('dataset') or {}).get('records') or {}).get('environments')
     by_epoch = isinstance(loop, EpochBasedTrainLoop)
     start = runner.cfg.get('load_from')
-    found = Training(
+    facts = Training(
         set=name_of_set(protocol) if protocol else type(dataset).__name__,
         ids=protocol.get('ids_sha'),
         videos=protocol.get('videos'),
         texts=protocol.get('texts'),
         epoch_unit=protocol.get('epoch_unit'),
-        environments=in_words(environments) if environments else '',
+        environments=component_in_words(environments) if environments else '',
         frames=_frames(cfg),
-        batch=None if size is None else size * get_world_size(),
+        batch=order['joint_batch'] or None,
         processes=get_world_size(),
-        accumulated=max(getattr(one, '_accumulative_counts', 1) for one in wrappers),
-        optimizer=' and '.join(dict.fromkeys(type(one.optimizer).__name__ for one in wrappers)),
+        accumulated=order['accumulated'],
+        optimizer=' and '.join(
+            dict.fromkeys(type(wrapper.optimizer).__name__ for wrapper in wrappers)
+        ),
         rates=rates_of(wrappers),
         precision=' and '.join(dict.fromkeys(map(precision_of, wrappers))),
         schedule=_schedule(runner),
@@ -81,7 +81,7 @@ def facts_of_run(runner: Runner) -> Training:
         versions=_versions(),
     )
     before = getattr(runner, 'trained_before', None)
-    return found if before is None else since_resumed(before, found)
+    return facts if before is None else since_resumed(before, facts)
 
 
 def name_of_set(protocol: Mapping[str, Any]) -> str:
@@ -95,29 +95,11 @@ def name_of_set(protocol: Mapping[str, Any]) -> str:
     return ' '.join(filter(None, parts))
 
 
-def wrappers_of(wrapper: Any) -> list[OptimWrapper]:
-    """Return the optimizer wrappers of a training, one or several; none if it is not built."""
-    if isinstance(wrapper, OptimWrapperDict):
-        return list(wrapper.values())
-    return [wrapper] if isinstance(wrapper, OptimWrapper) else []
-
-
-def rates_of(wrappers: Sequence[OptimWrapper]) -> list[list]:
-    """Return [learning rate, parameters] of all groups that share a rate, before any schedule."""
-    counts: dict[float, int] = {}
-    for wrapper in wrappers:
-        for group in wrapper.optimizer.param_groups:
-            rate = float(group.get('initial_lr', group.get('lr', math.nan)))
-            counts[rate] = counts.get(rate, 0) + len(group['params'])
-    return [[rate, count] for rate, count in counts.items()]
-
-
-def precision_of(wrapper: OptimWrapper) -> str:
-    """Return 'fp32', 'bf16' or 'fp16', the precision of a wrapper's forward pass."""
-    kind = type(wrapper).__name__
-    default = dict(AutocastOptimWrapper='bfloat16', AmpOptimWrapper='float16').get(kind, 'float32')
-    dtype = getattr(wrapper, 'cast_dtype', None) or default
-    return SHORT.get(str(dtype).removeprefix('torch.'), str(dtype))
+def tested_of(
+    protocol: Mapping[str, Any], texts: Optional[int], videos: Optional[int]
+) -> dict[str, Any]:
+    """Return what was tested, as results state it, from a dataset's ``protocol`` and the counts."""
+    return dict(set=name_of_set(protocol), ids=protocol.get('ids_sha'), texts=texts, videos=videos)
 
 
 def _frames(loader: Mapping[str, Any]) -> Optional[str]:
@@ -129,23 +111,22 @@ def _frames(loader: Mapping[str, Any]) -> Optional[str]:
 
 def _schedule(runner: Runner) -> str:
     """Return e.g. 'LinearLR 0-7, CosineAnnealingLR 7-70 iterations', or 'constant' without any."""
-    built = runner.param_schedulers or []
-    listed = [one for own in built.values() for one in own] if isinstance(built, dict) else built
     parts = []
-    for one in listed:
-        last = runner.max_epochs if one.by_epoch else runner.max_iters
-        unit = 'epochs' if one.by_epoch else 'iterations'
-        parts.append(f'{type(one).__name__} {one.begin}-{min(one.end, last)} {unit}')
+    for scheduler in schedulers_of(runner):
+        last = runner.max_epochs if scheduler.by_epoch else runner.max_iters
+        unit = 'epochs' if scheduler.by_epoch else 'iterations'
+        kind, end = type(scheduler).__name__, min(scheduler.end, last)
+        parts.append(f'{kind} {scheduler.begin}-{end} {unit}')
     return ', '.join(parts) or 'constant'
 
 
 @cache
 def _versions() -> dict[str, str]:
     package = import_module('mmvtr')
-    own, home = package.__version__, Path(package.__file__)
+    version, home = package.__version__, Path(package.__file__)
     if _git(home.parent, 'ls-files', '--error-unmatch', home.name) is not None:
-        own = f'{own} ({commit_of(home.parent)})'
-    return dict(mmvtr=own, torch=str(torch.__version__), mmengine=mmengine.__version__)
+        version = f'{version} ({commit_of(home.parent)})'
+    return dict(mmvtr=version, torch=str(torch.__version__), mmengine=mmengine.__version__)
 
 
 @cache
@@ -154,10 +135,10 @@ def commit_of(folder: Path) -> str:
 
     Cached per process: later commits do not change it.
     """
-    found = _git(folder, 'rev-parse', '--short=12', 'HEAD')
-    if found is None:
+    digits = _git(folder, 'rev-parse', '--short=12', 'HEAD')
+    if digits is None:
         return ''
-    return found + ('+' if _git(folder, 'status', '--porcelain', '-uno') else '')
+    return digits + ('+' if _git(folder, 'status', '--porcelain', '-uno') else '')
 
 
 def _git(folder: Path, *words: str) -> Optional[str]:

@@ -85,15 +85,15 @@ def checkpoint_in_words(runner: Any) -> Optional[str]:
     return f'epoch {loop.epoch}' if isinstance(loop, BaseLoop) else 'as given'
 
 
-def in_words(component: dict) -> str:
+def component_in_words(component: dict) -> str:
     """Return e.g. 'LengthSplit(parts=2)', with a note for splits that read the test set."""
-    given = [
-        f'{name}={in_words(value) if isinstance(value, dict) else value}'
+    arguments = [
+        f'{name}={component_in_words(value) if isinstance(value, dict) else value}'
         for name, value in component.items()
         if name not in ('type', '_scope_', 'test')
     ]
     source = ' with test statistics' if 'test' in component else ''
-    return f'{bare_name(component)}({", ".join(given)}){source}'
+    return f'{bare_name(component)}({", ".join(arguments)}){source}'
 
 
 class Part(NamedTuple):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Any, Iterator, Mapping, NamedTuple
 
+from mmvtr.cli.hints import short
 from mmvtr.registry import bare_name
 
-RESCALED = 'rescaled and said'
-APPLIED = 'applied and said'
-CONTINUED = 'continued and said'
+RESCALED = 'rescaled and logged'
+APPLIED = 'applied and logged'
+CONTINUED = 'continued and logged'
 REFUSED = 'refused'
 SILENT = 'applied'
 #: Placeholder for a value that is not set.
@@ -41,7 +42,8 @@ class Change(NamedTuple):
     rule: Rule
 
     def __str__(self) -> str:
-        return f'{self.key} was {_short(self.before)}, is {_short(self.now)}: {self.rule.happens}'
+        before, now = short(self.before, 60), short(self.now, 60)
+        return f'{self.key} was {before}, is {now}: {self.rule.happens}'
 
 
 CHOICE = Rule(
@@ -231,12 +233,12 @@ RULES = (
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:
     """Return the values in which two configs differ, each with its rule, without silent ones."""
-    found = []
+    shown = []
     for key, old, new in _different(before, now, ''):
         rule = next(rule for rule in RULES if any(fnmatchcase(key, p) for p in rule.keys))
         if rule.action != SILENT:
-            found.append(Change(key, old, new, rule))
-    return found
+            shown.append(Change(key, old, new, rule))
+    return shown
 
 
 def _different(before: Any, now: Any, key: str) -> Iterator[tuple[str, Any, Any]]:
@@ -252,7 +254,7 @@ def _different(before: Any, now: Any, key: str) -> Iterator[tuple[str, Any, Any]
 
 
 def _listed(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and any(isinstance(one, Mapping) for one in value)
+    return isinstance(value, (list, tuple)) and any(isinstance(item, Mapping) for item in value)
 
 
 def _same(before: Any, now: Any, key: str) -> bool:
@@ -263,15 +265,10 @@ def _same(before: Any, now: Any, key: str) -> bool:
     return before == now or (before != before and now != now)  # NaN
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f'{text[:57]}...'
-
-
 def values_of(value: Any) -> Any:
     """Return a config's values in types of a plain checkpoint, else their ``repr``."""
     if isinstance(value, Mapping):
-        return {str(name): values_of(one) for name, one in value.items()}
+        return {str(name): values_of(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [values_of(one) for one in value]
+        return [values_of(item) for item in value]
     return value if value is None or type(value) in (bool, int, float, str) else repr(value)

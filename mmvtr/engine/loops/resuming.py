@@ -23,8 +23,9 @@ from mmvtr.engine.loops.checkpoint import (
     pointed_checkpoint,
 )
 from mmvtr.engine.loops.facts import trainings_of
-from mmvtr.engine.loops.facts_of_run import rates_of, wrappers_of
 from mmvtr.engine.loops.resume_rules import CHOICE, REFUSED, RESCALED, Change, changes, values_of
+from mmvtr.engine.optim_wrappers import rates_of, wrappers_of
+from mmvtr.engine.schedulers import schedulers_of
 from mmvtr.errors import UserError
 from mmvtr.registry import MODELS
 from mmvtr.storage.weights import read_checkpoint
@@ -47,31 +48,31 @@ def resume(cfg: Config, path: str, *, seed: Optional[int] = None) -> None:
         FileNotFoundError, RuntimeError, ValueError: no such checkpoint, or a damaged one.
         UserError: one of another seed, or one with weights but without training state.
     """
-    found = latest_checkpoint(cfg.work_dir) if path == 'auto' else path
-    if found is None:
+    file = latest_checkpoint(cfg.work_dir) if path == 'auto' else path
+    if file is None:
         cfg.resume = False
         return
     pointed = pointed_checkpoint(cfg.work_dir) if path == 'auto' else None
-    if pointed is not None and pointed.is_file() and not pointed.samefile(found):
-        _say(f'resumed from {found}; last_checkpoint names {pointed}, of the run that was copied')
-    checkpoint = read_checkpoint(found)
+    if pointed is not None and pointed.is_file() and not pointed.samefile(file):
+        _say(f'resumed from {file}; last_checkpoint names {pointed}, of the run that was copied')
+    checkpoint = read_checkpoint(file)
     missing = [name for name in _needed(cfg) if not _holds(checkpoint, name)]
     if missing:
         raise UserError(
-            f'{found} cannot be resumed: it holds no {", no ".join(missing)}.{_anew(found)}'
+            f'{file} cannot be resumed: it holds no {", no ".join(missing)}.{_anew(file)}'
         )
     trained = checkpoint['meta'].get('seed')
     if seed is not None and trained is not None and seed != trained:
-        raise UserError(f'{found} was trained with seed {trained}, not {seed}')
+        raise UserError(f'{file} was trained with seed {trained}, not {seed}')
     if trained is not None:
-        own = (cfg.get('randomness') or {}).get('seed')
-        if seed is None and own not in (None, trained):
+        config_seed = (cfg.get('randomness') or {}).get('seed')
+        if seed is None and config_seed not in (None, trained):
             _say(
-                f'randomness.seed={own} of the config: {found} was trained with {trained}, '
+                f'randomness.seed={config_seed} of the config: {file} was trained with {trained}, '
                 'which stays'
             )
         cfg.merge_from_dict({'randomness.seed': trained})
-    cfg.load_from, cfg.resume = found, True
+    cfg.load_from, cfg.resume = file, True
 
 
 def _say(message: str) -> None:
@@ -83,8 +84,8 @@ def _say(message: str) -> None:
 def _needed(cfg: Config) -> list[str]:
     """Return the names of the state that a training needs to be resumed."""
     schedule = ['param_schedulers'] if cfg.get('param_scheduler') else []
-    own = [f'meta.{name}' for name in ('epoch', 'iter', 'order', 'groups', 'values')]
-    return [*own, 'message_hub', 'optimizer.param_groups', *schedule]
+    of_meta = [f'meta.{name}' for name in ('epoch', 'iter', 'order', 'groups', 'values')]
+    return [*of_meta, 'message_hub', 'optimizer.param_groups', *schedule]
 
 
 def _holds(content: Any, name: str) -> bool:
@@ -122,13 +123,13 @@ def check_resume(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Pa
     stored = checkpoint['meta']['values']
     if not isinstance(stored, dict):
         raise ValueError(f"{path}: meta['values']: a dict expected, got {stored!r:.80}")
-    found = changes(stored, values_of(runner.cfg.to_dict()))
-    why = _refusal(runner, found, checkpoint)
+    changed = changes(stored, values_of(runner.cfg.to_dict()))
+    why = _refusal(runner, changed, checkpoint)
     if why is not None:
         raise UserError(f'{path} cannot be resumed: {why}.{_anew(path)}')
-    for change in found:
+    for change in changed:
         runner.logger.info(f'resumed with another value: {change}')
-    return any(change.rule.action == RESCALED for change in found)
+    return any(change.rule.action == RESCALED for change in changed)
 
 
 def _check_optimizer(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Path]) -> None:
@@ -141,14 +142,14 @@ def _check_optimizer(runner: Runner, checkpoint: dict[str, Any], path: Union[str
         UserError: its parameter groups are not those of ``runner``'s config.
     """
     runner.optim_wrapper = runner.build_optim_wrapper(runner.optim_wrapper)
-    own, stored = (
+    sizes, stored = (
         [len(group['params']) for group in optimizer['param_groups']]
         for optimizer in (runner.optim_wrapper.state_dict(), checkpoint['optimizer'])
     )
-    if own != stored:
+    if sizes != stored:
         raise UserError(
             f'{path} cannot be resumed: its optimizer has {len(stored)} groups of '
-            f'{sum(stored)} parameters, that of this config {len(own)} of {sum(own)} (another '
+            f'{sum(stored)} parameters, that of this config {len(sizes)} of {sum(sizes)} (another '
             f'optim_wrapper.constructor or paramwise_cfg).{_anew(path)}'
         )
     pairs = zip(chain(*checkpoint['meta']['groups']), chain(*groups_in(runner)))
@@ -169,12 +170,12 @@ def _check_order(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Pa
     Raises:
         UserError: other numbers of items, of items in a joint batch, or of batches per step.
     """
-    meta, own = checkpoint['meta'], data_order(runner)
+    meta, present = checkpoint['meta'], data_order(runner)
     trained = meta['order']
-    if own != trained:
+    if present != trained:
         orders = [
             ', '.join(f'{value:g} {name.replace("_", " ")}' for name, value in order.items())
-            for order in (trained, own)
+            for order in (trained, present)
         ]
         raise UserError(
             f'{path} cannot be resumed: it was trained with {orders[0]}, this run has '
@@ -204,7 +205,7 @@ def _processes(count: int) -> str:
 
 
 def _refusal(
-    runner: Runner, found: Sequence[Change], checkpoint: Mapping[str, Any]
+    runner: Runner, changed: Sequence[Change], checkpoint: Mapping[str, Any]
 ) -> Optional[str]:
     """Return why a training cannot be resumed with changed values; None if it can."""
     done = checkpoint['meta']
@@ -221,12 +222,12 @@ def _refusal(
             )
     elif loop.max_iters < done['iter']:
         return f'it has {done["iter"]} steps behind it, train_cfg.max_iters={loop.max_iters}'
-    for change in found:
+    for change in changed:
         if change.rule.action == REFUSED and not _no_choice(runner, change, checkpoint):
             return str(change)
     if 'ema_state_dict' in checkpoint and not any(isinstance(h, EMAHook) for h in runner.hooks):
         return 'it holds averaged weights, and custom_hooks has no EMAHook'
-    return _start_of_weight(runner, found)
+    return _start_of_weight(runner, changed)
 
 
 def _no_choice(runner: Runner, change: Change, checkpoint: Mapping[str, Any]) -> bool:
@@ -237,17 +238,15 @@ def _no_choice(runner: Runner, change: Change, checkpoint: Mapping[str, Any]) ->
     return best is None or runner.cfg.get('val_dataloader') is None
 
 
-def _start_of_weight(runner: Runner, found: Sequence[Change]) -> Optional[str]:
+def _start_of_weight(runner: Runner, changed: Sequence[Change]) -> Optional[str]:
     """Return an error if a changed number of the model is only a weight's initial value.
 
     The model is also built with the earlier number and the same seed: state that differs is a
     weight, which the checkpoint overrides.
     """
-    numbers = [
-        one for one in found if one.key.startswith('model.') and _number(one.before, one.now)
-    ]
-    own = _built(runner.cfg.model) if numbers else {}
-    for change in numbers:
+    changed = [c for c in changed if c.key.startswith('model.') and _number(c.before, c.now)]
+    state = _built(runner.cfg.model) if changed else {}
+    for change in changed:
         model = copy.deepcopy(runner.cfg.model)
         *path, last = change.key.split('.')[1:]
         part = model
@@ -255,7 +254,7 @@ def _start_of_weight(runner: Runner, found: Sequence[Change]) -> Optional[str]:
             part = part[int(name) if isinstance(part, (list, tuple)) else name]
         part[last] = change.before
         before = _built(model)
-        for name, value in own.items():
+        for name, value in state.items():
             if name in before and not torch.equal(value, before[name]):
                 return (
                     f'{change.key} was {change.before!r}, is {change.now!r}: it is the start of '
@@ -287,15 +286,17 @@ def _built(cfg: Mapping[str, Any]) -> dict[str, torch.Tensor]:
 
 def options_of(runner: Runner) -> list[dict[str, Any]]:
     """Return all parameter groups' options as configured, before any schedule."""
-    found = []
+    options = []
     for group in _groups(runner):
         names = [n for n in group if n != 'params' and not n.startswith('initial_')]
-        found.append({name: group.get(f'initial_{name}', group[name]) for name in names})
-    return found
+        options.append({name: group.get(f'initial_{name}', group[name]) for name in names})
+    return options
 
 
 def _groups(runner: Runner) -> list[dict[str, Any]]:
-    return [group for one in wrappers_of(runner.optim_wrapper) for group in one.param_groups]
+    return [
+        group for wrapper in wrappers_of(runner.optim_wrapper) for group in wrapper.param_groups
+    ]
 
 
 def rebuild_schedule(runner: Runner, options: Sequence[Mapping[str, Any]]) -> str:
@@ -312,13 +313,13 @@ def rebuild_schedule(runner: Runner, options: Sequence[Mapping[str, Any]]) -> st
     Raises:
         UserError: a schedule of momentum, or one that follows a metric.
     """
-    for group, own in zip(_groups(runner), options):
+    for group, configured in zip(_groups(runner), options):
         for name in [name for name in group if name.startswith('initial_')]:
             del group[name]
-        group.update(copy.deepcopy(own))
-    given = runner.cfg.get('param_scheduler')
-    if given:
-        runner.param_schedulers = runner.build_param_scheduler(copy.deepcopy(given))
+        group.update(copy.deepcopy(configured))
+    schedule = runner.cfg.get('param_scheduler')
+    if schedule:
+        runner.param_schedulers = runner.build_param_scheduler(copy.deepcopy(schedule))
         _replay(runner)
     loop = runner.train_loop
     by_epoch = isinstance(loop, EpochBasedTrainLoop)
@@ -326,8 +327,8 @@ def rebuild_schedule(runner: Runner, options: Sequence[Mapping[str, Any]]) -> st
     base = ', '.join(f'{rate:g}' for rate, _ in rates_of(wrappers_of(runner.optim_wrapper)))
     now = dict.fromkeys(
         f'{group["lr"]:.3g}'
-        for one in wrappers_of(runner.optim_wrapper)
-        for group in one.optimizer.param_groups
+        for wrapper in wrappers_of(runner.optim_wrapper)
+        for group in wrapper.optimizer.param_groups
     )
     return (
         f'the schedule is that of {length}, from step {runner.iter} of {loop.max_iters} on: '
@@ -336,18 +337,18 @@ def rebuild_schedule(runner: Runner, options: Sequence[Mapping[str, Any]]) -> st
 
 
 def _replay(runner: Runner) -> None:
-    built: Union[list, dict] = runner.param_schedulers
-    listed = [one for own in built.values() for one in own] if isinstance(built, dict) else built
-    for one in listed:
-        if one.param_name not in SCHEDULED or getattr(one, 'need_val_args', False):
+    schedulers = schedulers_of(runner)
+    for scheduler in schedulers:
+        parameter = scheduler.param_name
+        if parameter not in SCHEDULED or getattr(scheduler, 'need_val_args', False):
             raise UserError(
-                f'the schedule {type(one).__name__} of {one.param_name} cannot be computed anew up '
-                f'to step {runner.iter}: resume with the values that the training began with'
+                f'the schedule {type(scheduler).__name__} of {parameter} cannot be computed anew '
+                f'up to step {runner.iter}: resume with the values that the training began with'
             )
     for wrapper in wrappers_of(runner.optim_wrapper):
         wrapper._global_step = 0  # the wrapper has made steps: otherwise every scheduler warns
     size = len(runner.train_dataloader) if runner.epoch else 0
     for step in range(1, runner.iter + 1):
-        for one in listed:
-            if not one.by_epoch or (size and step % size == 0):
-                one.step()
+        for scheduler in schedulers:
+            if not scheduler.by_epoch or (size and step % size == 0):
+                scheduler.step()

@@ -101,10 +101,10 @@ def layers_of(model: nn.Module, min_parameters: int) -> list[nn.Module]:
         model: a retriever.
         min_parameters: minimum parameters of a layer.
     """
-    found: dict[str, nn.Module] = {}
+    layers: dict[str, nn.Module] = {}
     for name, stack in model.named_modules():
         items = dict(stack.named_children())
-        inside = any(f'{name}.'.startswith(f'{outer}.') for outer in found)
+        inside = any(f'{name}.'.startswith(f'{outer}.') for outer in layers)
         alike = len(items) > 1 and len({type(item) for item in items.values()}) == 1
         if inside or not alike or not isinstance(stack, (nn.ModuleList, nn.Sequential)):
             continue
@@ -112,8 +112,8 @@ def layers_of(model: nn.Module, min_parameters: int) -> list[nn.Module]:
             continue
         for key, item in items.items():
             if sum(weight.numel() for weight in item.parameters()) >= min_parameters:
-                found[f'{name}.{key}'] = item
-    return [*found.values()]
+                layers[f'{name}.{key}'] = item
+    return [*layers.values()]
 
 
 @contextmanager
@@ -145,14 +145,14 @@ def whole_states(model: nn.Module, wrapper: Optional[OptimWrapper]) -> Iterator[
         yield
         return
     stateful = [model.module, *([] if wrapper is None else [wrapper])]
-    states = [one.state_dict() for one in stateful]
-    for one, state in zip(stateful, states):
-        one.state_dict = lambda *_, state=state, **__: state
+    states = [source.state_dict() for source in stateful]
+    for source, state in zip(stateful, states):
+        source.state_dict = lambda *_, state=state, **__: state
     try:
         yield
     finally:
-        for one in stateful:
-            del one.state_dict
+        for source in stateful:
+            del source.state_dict
 
 
 def is_sharded(x: Any) -> bool:

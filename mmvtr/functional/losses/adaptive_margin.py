@@ -7,7 +7,7 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.values import arrays_too
+from mmvtr.functional.values import arrays_too, product
 
 __all__ = [
     'Standard',
@@ -45,11 +45,10 @@ def dissimilarities(
                     [1., 0.]]), tensor([[0., 0.],
                     [0., 0.]]))
     """
-    own = positives.to(video_cosines.dtype)
+    matches = positives.to(video_cosines.dtype)
     # The mean over the matched items is a product with rows (columns) of sum 1. Near 1 half
     # precision keeps three digits of a cosine, and two of 1 - cosine.
-    with torch.autocast(own.device.type, enabled=False):
-        omega = _known(1 - (own @ video_cosines) / _count(own, 1), own, 1)
+    omega = _known(1 - product(matches, video_cosines) / _count(matches, 1), matches, 1)
     return omega, text_dissimilarities(text_cosines, positives)
 
 
@@ -71,19 +70,18 @@ def text_dissimilarities(text_cosines: Tensor, positives: Tensor) -> Tensor:
             tensor([[0., 1.],
                     [1., 0.]])
     """
-    own = positives.to(text_cosines.dtype)
-    with torch.autocast(own.device.type, enabled=False):
-        return _known(1 - (text_cosines @ own) / _count(own, 0), own, 0)
+    matches = positives.to(text_cosines.dtype)
+    return _known(1 - product(text_cosines, matches) / _count(matches, 0), matches, 0)
 
 
-def _count(own: Tensor, dim: int) -> Tensor:
+def _count(matches: Tensor, dim: int) -> Tensor:
     """Count the matches, 1 where there is none: 0 / 0 would have a NaN gradient."""
-    return own.sum(dim, keepdim=True).clamp_min(1)
+    return matches.sum(dim, keepdim=True).clamp_min(1)
 
 
-def _known(x: Tensor, own: Tensor, dim: int) -> Tensor:
+def _known(x: Tensor, matches: Tensor, dim: int) -> Tensor:
     """Set entries without a match to NaN."""
-    return x.masked_fill(own.sum(dim, keepdim=True) == 0, torch.nan)
+    return x.masked_fill(matches.sum(dim, keepdim=True) == 0, torch.nan)
 
 
 class Standard(NamedTuple):
@@ -111,14 +109,14 @@ def standard(x: Tensor, pairs: Tensor, *, unbiased: bool = False) -> Optional[St
             >>> standard(torch.tensor([[0.0, 0.4], [0.8, 0.0]]), ~torch.eye(2).bool())
             Standard(mean=tensor(0.6000), std=tensor(0.2000))
     """
-    known = x[pairs & ~x.isnan()]
-    if not len(known):
+    entries = x[pairs & ~x.isnan()]
+    if not len(entries):
         return None
-    std = known.std(correction=int(unbiased and len(known) > 1))
+    std = entries.std(correction=int(unbiased and len(entries) > 1))
     least = torch.finfo(x.dtype).eps
     if not std > least:  # all are equal: the gradient of a zero deviation is 0 / 0
         std = torch.full_like(std, least)
-    return Standard(known.mean(), std)
+    return Standard(entries.mean(), std)
 
 
 @arrays_too
@@ -147,12 +145,12 @@ def standard_of_products(
             Standard(mean=tensor(0.6000), std=tensor(0.2000))
     """
     t, v = rows.double(), columns.double()
-    own = (t[pairs[0]] * v[pairs[1]]).sum(-1)
-    count = len(t) * len(v) - len(own)
+    left_out = (t[pairs[0]] * v[pairs[1]]).sum(-1)
+    count = len(t) * len(v) - len(left_out)
     if count < 1:
         return None
-    mean = (t.sum(0) @ v.sum(0) - own.sum()) / count
-    square = (((t.t() @ t) * (v.t() @ v)).sum() - own.square().sum()) / count
+    mean = (t.sum(0) @ v.sum(0) - left_out.sum()) / count
+    square = (((t.t() @ t) * (v.t() @ v)).sum() - left_out.square().sum()) / count
     variance = (square - mean.square()) * (count / (count - 1) if unbiased and count > 1 else 1)
     std = variance.clamp_min(torch.finfo(rows.dtype).eps ** 2).sqrt()
     return Standard((1 - mean).to(rows.dtype), std.to(rows.dtype))

@@ -134,7 +134,7 @@ def contrastive(
     options = dict(temperature=temperature, weights=weights, ambiguous=ambiguous, counts=counts)
     options.update(columns=columns, form=form, direction=direction)
     sums = contrastive_sums(scores, positives, **options)
-    return sum(loss_of_sums(one, form) for one in sums.values()) / len(sums)
+    return sum(loss_of_sums(terms, form) for terms in sums.values()) / len(sums)
 
 
 class Sums(NamedTuple):
@@ -224,8 +224,8 @@ def contrastive_sums(
             tensor([0., 0.])
     """
     _check(scores, positives, ambiguous, form, direction)
-    for name, given in (('weights', weights), ('counts', counts), ('columns', columns)):
-        _check_directions(name, given)
+    for name, value in (('weights', weights), ('counts', counts), ('columns', columns)):
+        _check_directions(name, value)
     logits = at_least_float32(scores) / temperature
     negatives = None if isinstance(weights, Mapping) else _negatives(logits, positives, weights)
     texts, videos = positives.nonzero(as_tuple=True)
@@ -320,8 +320,8 @@ def _check(
         raise ValueError('soft positives must lie in [0, 1], and none may be NaN')
 
 
-def _check_directions(name: str, given: object) -> None:
-    unknown = [way for way in given if way not in WAYS] if isinstance(given, Mapping) else []
+def _check_directions(name: str, value: object) -> None:
+    unknown = [way for way in value if way not in WAYS] if isinstance(value, Mapping) else []
     if unknown:
         raise ValueError(f"{name} must have the keys 't2v' and 'v2t', not {unknown[0]!r}")
 

@@ -9,7 +9,14 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.losses.contrastive import LOG_ZERO
-from mmvtr.functional.values import arrays_too, at_least_float32, check_range, check_shapes
+from mmvtr.functional.values import (
+    arrays_too,
+    at_least_float32,
+    check_range,
+    check_shapes,
+    check_valid,
+    product,
+)
 
 __all__ = [
     'distillation_kl',
@@ -40,9 +47,8 @@ def mean_products(texts: Sequence[Tensor], videos: Sequence[Tensor]) -> Tensor:
             tensor([[5.0000, 0.0000],
                     [0.0000, 0.5000]])
     """
-    with torch.autocast(texts[0].device.type, enabled=False):
-        products = [at_least_float32(t) @ at_least_float32(v).t() for t, v in zip(texts, videos)]
-    return sum(products) / len(products)
+    each = [product(at_least_float32(t), at_least_float32(v).t()) for t, v in zip(texts, videos)]
+    return sum(each) / len(each)
 
 
 @arrays_too
@@ -179,8 +185,8 @@ def loss_of_divergences(sums: dict[str, DivergenceSums], temperature: float) -> 
             >>> loss_of_divergences(dict(t2v=one, v2t=one), 2.0)
             tensor(4.)
     """
-    if not all(len(one.student) for one in sums.values()):
-        return sum(x.sum() for one in sums.values() for x in one) * 0.0
+    if not all(len(terms.student) for terms in sums.values()):
+        return sum(x.sum() for terms in sums.values() for x in terms) * 0.0
     each = [(gap + student[:, None] - teacher).mean() for student, teacher, gap in sums.values()]
     return temperature**2 * sum(each) / len(each)
 
@@ -212,9 +218,7 @@ def frame_divergence(
             tensor([0.1109])
     """
     check_shapes(student=student, teacher=teacher, mask=mask)
-    empty = (~mask.any(1)).nonzero().flatten().tolist()
-    if empty:
-        raise ValueError(f'pair {empty[0]} has no valid frame: its mask is all False')
+    check_valid(mask, 'pair', 'frame')
     low = torch.finfo(torch.float32).min  # finite, so that low - low is 0, not NaN
     ours, theirs = (
         (at_least_float32(x) / temperature).masked_fill(~mask, low).log_softmax(1)
@@ -279,7 +283,7 @@ def soft_label_contrastive(
     check_shapes(scores=scores, positives=positives, reference=reference)
     check_range('[0, 1]', alpha=alpha, beta=beta)
     kinds = [
-        _hard(positives.any(dim), alpha, one) for dim, one in zip((1, 0), draws or (None, None))
+        _hard(positives.any(dim), alpha, drawn) for dim, drawn in zip((1, 0), draws or (None, None))
     ]
     matched = scores.masked_fill(~positives, LOG_ZERO)
     total = scores.sum() * 0.0
@@ -289,8 +293,8 @@ def soft_label_contrastive(
         videos = (scores[:, hard_videos].logsumexp(0)) - matched[:, hard_videos].logsumexp(0)
         total = total + alpha * (texts.mean() + videos.mean())
     if soft_texts.any() and soft_videos.any():
-        own = positives[soft_texts].to(scores.dtype)
-        targets = beta * own / own.sum(1, keepdim=True)
+        matches = positives[soft_texts].to(scores.dtype)
+        targets = beta * matches / matches.sum(1, keepdim=True)
         targets = targets + (1 - beta) * reference[soft_texts].softmax(1)
         texts = -(targets * scores[soft_texts].log_softmax(1)).sum(1)
         columns = scores[:, soft_videos]

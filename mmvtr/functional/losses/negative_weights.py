@@ -194,12 +194,12 @@ def debiased_weights(
     if not prior:
         return torch.ones_like(scores)
     logits = scores / temperature
-    own, matched = _log_mean(logits, positives, dim=1)
-    mean, pushed = _log_mean(logits, ~positives, dim=1)
+    positive, matched = _log_mean(logits, positives, dim=1)
+    negative, pushed = _log_mean(logits, ~positives, dim=1)
     # Beyond 1 / prior the difference is negative and the floor applies, so e^lead need not
     # overflow.
-    lead = (own - mean).clamp(max=1 - math.log(prior))
-    floor = (-1 / torch.as_tensor(temperature) - mean).exp()
+    lead = (positive - negative).clamp(max=1 - math.log(prior))
+    floor = (-1 / torch.as_tensor(temperature) - negative).exp()
     weights = torch.maximum((1 - prior * lead.exp()) / (1 - prior), floor)
     return torch.where(matched & pushed, weights, 1.0).expand_as(logits)
 
@@ -277,5 +277,5 @@ def _log_mean(logs: Tensor, among: Tensor, *, dim: int) -> tuple[Tensor, Tensor]
     if not logs.shape[dim]:
         return logs.sum(dim, keepdim=True), some
     logs = logs.masked_fill(~among & some, -math.inf)  # if there is none keep all, to stay finite
-    found = logs.logsumexp(dim, keepdim=True) - count.clamp_min(1).to(logs.dtype).log()
-    return found.masked_fill(~some, 0.0), some
+    mean = logs.logsumexp(dim, keepdim=True) - count.clamp_min(1).to(logs.dtype).log()
+    return mean.masked_fill(~some, 0.0), some

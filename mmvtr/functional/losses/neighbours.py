@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mmvtr.functional.losses.contrastive import contrastive
 from mmvtr.functional.transforms.sinkhorn import sinkhorn
-from mmvtr.functional.values import arrays_too, at_least_float32, check_range
+from mmvtr.functional.values import arrays_too, at_least_float32, check_range, product
 
 __all__ = [
     'Neighbours',
@@ -43,8 +43,7 @@ def centrality_weights(vectors: Tensor, others: Tensor, *, scale: float) -> Tens
             tensor([2.7183, 1.0000])
     """
     x, y = (F.normalize(at_least_float32(a), dim=-1) for a in (vectors, others))
-    with torch.autocast(x.device.type, enabled=False):
-        return (scale * (x @ y.mean(0))).exp()
+    return (scale * product(x, y.mean(0))).exp()
 
 
 class Neighbours(NamedTuple):
@@ -139,12 +138,12 @@ def neighbour_loss(
             tensor(0.7130)
     """
     options = dict(neighbours=neighbours, sharpness=sharpness)
-    found = neighbour_degrees(scores, positives, hubness, **options)
+    neighbourhood = neighbour_degrees(scores, positives, hubness, **options)
     matched = positives.any(1)
     return contrastive(
         scores[matched],
-        found.degrees[matched],
-        weights=found.among[matched].to(found.degrees.dtype),
+        neighbourhood.degrees[matched],
+        weights=neighbourhood.among[matched].to(neighbourhood.degrees.dtype),
         temperature=temperature,
         form='outer_sum',
         direction='t2v',
@@ -252,8 +251,8 @@ def score_divergence(scores: Tensor, teacher: Tensor) -> Tensor:
             >>> score_divergence(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]))
             tensor(0.0555)
     """
-    one, other = (at_least_float32(x).log_softmax(1) for x in (scores, teacher))
-    return (other.exp() * (other - one)).sum() / max(scores.numel(), 1)
+    log_scores, log_teacher = (at_least_float32(x).log_softmax(1) for x in (scores, teacher))
+    return (log_teacher.exp() * (log_teacher - log_scores)).sum() / max(scores.numel(), 1)
 
 
 def _scaled(values: Tensor, among: Tensor) -> Tensor:

@@ -118,9 +118,9 @@ class _BernoulliSum(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         logits, rows, columns = ctx.saved_tensors
-        found = logits.sigmoid() * grad
-        found.index_put_((rows, columns), -grad, accumulate=True)
-        return found, None, None
+        grads = logits.sigmoid() * grad
+        grads.index_put_((rows, columns), -grad, accumulate=True)
+        return grads, None, None
 
 
 @arrays_too
@@ -161,8 +161,8 @@ def pseudo_positives(scores: Tensor, labels: Tensor) -> Tensor:
     if not labels.numel():
         return labels
     largest, match = labels.to(torch.uint8 if labels.dtype == torch.bool else labels.dtype).max(1)
-    found = (scores >= scores.gather(1, match[:, None])) & (largest > 0)[:, None]
-    return torch.where(found, largest[:, None].to(labels.dtype), labels)
+    reached = (scores >= scores.gather(1, match[:, None])) & (largest > 0)[:, None]
+    return torch.where(reached, largest[:, None].to(labels.dtype), labels)
 
 
 @arrays_too

@@ -109,13 +109,13 @@ def parts_of(
     check_shapes(scores=scores, positives=positives)
     scores = at_least_float32(scores)
     weights = torch.ones_like(scores) if weights is None else weights.to(scores.dtype)
-    made = [(weights, margin)]
+    parts = [(weights, margin)]
     if ambiguous is not None:
         clear = weights.masked_fill(ambiguous, 0.0)
-        made = [(clear, margin), (weights.masked_fill(~ambiguous, 0.0), ambiguous_margin)]
+        parts = [(clear, margin), (weights.masked_fill(~ambiguous, 0.0), ambiguous_margin)]
     like = dict(dtype=scores.dtype, device=scores.device)
     return [
-        Part(scores, positives, torch.as_tensor(m, **like).expand_as(scores), w) for w, m in made
+        Part(scores, positives, torch.as_tensor(m, **like).expand_as(scores), w) for w, m in parts
     ]
 
 
@@ -163,8 +163,8 @@ def row_terms(part: Part, choice: TermChoice) -> tuple[Tensor, Tensor]:
             (tensor(0.2000), tensor(2))
     """
     row, anchor = _anchors(part.leads, part.positives, choice.positive)
-    s, own, m, w = (x[row] for x in part[:4])
-    chosen = ~own & (w != 0)
+    s, matched, m, w = (x[row] for x in part[:4])
+    chosen = ~matched & (w != 0)
     if choice.negatives != 'all':
         chosen = _choose_one(s, chosen, anchor, choice)
     terms = _inside(s, m, w, anchor[:, None], choice.weight_on).clamp_min(0)
@@ -174,7 +174,7 @@ def row_terms(part: Part, choice: TermChoice) -> tuple[Tensor, Tensor]:
     if choice.average == 'terms':
         return terms.sum(), chosen.sum()
     if choice.average == 'entries':
-        return terms.sum(), (~own).sum()
+        return terms.sum(), (~matched).sum()
     total = (terms.sum(1) / chosen.sum(1).clamp_min(1)).sum()
     return total, torch.tensor(len(row), device=total.device)
 
@@ -227,12 +227,12 @@ def _anchors(scores: Tensor, positives: Tensor, positive: str) -> tuple[Tensor, 
         row, column = positives.nonzero(as_tuple=True)
         return row, scores[row, column]
     row = positives.any(1).nonzero(as_tuple=True)[0]
-    own = positives[row]
+    matched = positives[row]
     if positive == 'mean':
-        return row, scores[row].masked_fill(~own, 0.0).sum(1) / own.sum(1)
+        return row, scores[row].masked_fill(~matched, 0.0).sum(1) / matched.sum(1)
     if not len(row):
         return row, scores.new_zeros(0)
-    return row, scores[row].masked_fill(~own, float('inf')).amin(1)
+    return row, scores[row].masked_fill(~matched, float('inf')).amin(1)
 
 
 def _choose_one(scores: Tensor, candidates: Tensor, anchor: Tensor, choice: TermChoice) -> Tensor:

@@ -56,7 +56,7 @@ def rince(
     check_range('(0, 1]', q=q)
     check_range('(0, inf)', density=density)
     sums = contrastive_sums(scores, positives, **options)
-    return sum(rince_of_sums(one, q, density) for one in sums.values()) / len(sums)
+    return sum(rince_of_sums(terms, q, density) for terms in sums.values()) / len(sums)
 
 
 def rince_of_sums(sums: Sums, q: float, density: float) -> Tensor:

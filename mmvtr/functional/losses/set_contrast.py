@@ -12,7 +12,7 @@ from mmvtr.functional.losses.contrastive import contrastive
 from mmvtr.functional.losses.pairwise import REDUCTIONS
 from mmvtr.functional.similarities.token_interaction import token_scores
 from mmvtr.functional.uncertainty.gaussian import squared_distances
-from mmvtr.functional.values import arrays_too, at_least_float32, check_one_of
+from mmvtr.functional.values import arrays_too, at_least_float32, check_one_of, product
 
 __all__ = [
     'hard_negatives',
@@ -92,8 +92,7 @@ def sample_scores(texts: Tensor, videos: Tensor, *, normalise: bool) -> Tensor:
     t, v = (at_least_float32(x).flatten(0, 1) for x in (texts, videos))
     if normalise:
         t, v = F.normalize(t, dim=-1), F.normalize(v, dim=-1)
-    with torch.autocast(t.device.type, enabled=False):
-        return t @ v.t()
+    return product(t, v.t())
 
 
 @arrays_too
@@ -268,11 +267,10 @@ def token_contrast(
     words_of_pair = words[text, place][:, None]
     there = torch.ones(len(text), 1, dtype=torch.bool, device=words.device)
     scores = token_scores(words_of_pair, there, frames, frame_mask, side='words', entries=entries)
-    own = positives[text]
     pushed = None if weights is None else weights[text]
     counts = interest[text, place]
     options = dict(temperature=temperature, weights=pushed, counts=counts, direction='t2v')
-    return contrastive(scores, own, **options) * (counts.sum() / matched.sum())
+    return contrastive(scores, positives[text], **options) * (counts.sum() / matched.sum())
 
 
 @arrays_too

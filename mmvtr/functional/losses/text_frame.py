@@ -13,7 +13,8 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.values import arrays_too, check_shapes
+from mmvtr.functional.similarities.distinct import places_in_groups
+from mmvtr.functional.values import arrays_too, check_shapes, check_valid
 
 __all__ = ['Side', 'TextFrame', 'matched_frames', 'text_frame']
 
@@ -100,16 +101,16 @@ def text_frame(
     return TextFrame(frames, texts)
 
 
-def _pairs_of(videos: Tensor, wanted: Tensor) -> Tensor:
+def _pairs_of(videos: Tensor, chosen: Tensor) -> Tensor:
     """Return which pairs belong to each of C videos, int64 [M, C], -1 after the last one;
     ``videos`` are those of the pairs, int64 [P]."""
     order = videos.argsort(stable=True)
-    known, group, counts = videos[order].unique(return_inverse=True, return_counts=True)
-    place = torch.arange(len(order), device=order.device) - (counts.cumsum(0) - counts)[group]
-    most = int(counts.max()) if len(counts) else 0
-    table = order.new_full((most, len(known)), -1)
+    distinct, group = videos[order].unique(return_inverse=True)
+    place = places_in_groups(group)
+    most = int(place.max()) + 1 if len(place) else 0
+    table = order.new_full((most, len(distinct)), -1)
     table[place, group] = order
-    return table[:, torch.searchsorted(known, wanted)]
+    return table[:, torch.searchsorted(distinct, chosen)]
 
 
 @arrays_too
@@ -131,9 +132,7 @@ def matched_frames(scores: Tensor, mask: Tensor) -> Tensor:
             tensor([1])
     """
     check_shapes(scores=scores, mask=mask)
-    empty = (~mask.any(1)).nonzero().flatten().tolist()
-    if empty:
-        raise ValueError(f'pair {empty[0]} has no valid frame: its mask is all False')
+    check_valid(mask, 'pair', 'frame')
     if not len(scores):
         return torch.zeros(0, dtype=torch.long, device=scores.device)
     return scores.detach().masked_fill(~mask, -math.inf).argmax(1)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_non_finite
-from mmvtr.functional.values import arrays_too, check_range, check_shapes
+from mmvtr.functional.values import arrays_too, check_range, check_shapes, product
 
 __all__ = ['expected_truth', 'first_places', 'sure_first']
 
@@ -50,7 +50,10 @@ def first_places(scores: Tensor, leaders: Tensor, *, places: int = 1) -> Tensor:
     check_shapes(scores=scores, leaders=leaders)
     refuse_non_finite(scores)
     refuse_non_finite(leaders, name='leaders')
-    _check_places(places, scores.shape[1])
+    if not 1 <= places <= scores.shape[1]:
+        raise ValueError(
+            f'places must be 1 to {scores.shape[1]}, the number of gallery items, not {places}'
+        )
     leaders = leaders.detach().clone()
     ordered, top = scores.clone(), scores.amax(1, keepdim=True)
     step = top.abs().clamp_min(1)
@@ -111,8 +114,7 @@ def expected_truth(
     written = _softmax(scores, temperature)
     truth = written.new_empty(len(written), implied.shape[1])
     for part, tile in implied.finite().parts():
-        with torch.autocast(written.device.type, enabled=False):
-            truth[:, part] = written @ tile.to(written)
+        truth[:, part] = product(written, tile.to(written))
     return truth.clamp(max=1.0)
 
 
@@ -164,10 +166,3 @@ def sure_first(scores: Tensor, truth: Tensor, *, sure: float = 0.8, places: int 
     ranks = (scores.shape[1] + 1 - places_of).to(truth)
     leaders = torch.where(truth >= sure - ROUNDING, ranks, truth.clamp(max=1))
     return first_places(scores, leaders, places=places)
-
-
-def _check_places(places: int, available: int) -> None:
-    if not 1 <= places <= available:
-        raise ValueError(
-            f'places must be 1 to {available}, the number of gallery items, not {places}'
-        )

@@ -18,7 +18,7 @@ from mmvtr.functional.metrics.relevance import (
     rank_rows,
     share_of_best_gain,
 )
-from mmvtr.functional.values import arrays_too, check_shapes
+from mmvtr.functional.values import arrays_too, check_shapes, product
 
 __all__ = [
     'Graded',
@@ -291,20 +291,19 @@ def intersection_over_union(a: Tensor, b: Tensor) -> Tensor:
     a_sizes, b_sizes = _sizes(a)[:, None], _sizes(b)
     has = _has(b, shared).t()
     result = has.new_empty(len(a), len(b))
-    with torch.autocast(has.device.type, enabled=False):
-        for start in range(0, len(a), ROWS):
-            rows = slice(start, start + ROWS)
-            common = _has(a[rows], shared) @ has
-            union = a_sizes[rows] + b_sizes - common
-            torch.div(common, union.clamp(min=1), out=result[rows])
+    for start in range(0, len(a), ROWS):
+        rows = slice(start, start + ROWS)
+        common = product(_has(a[rows], shared), has)
+        union = a_sizes[rows] + b_sizes - common
+        torch.div(common, union.clamp(min=1), out=result[rows])
     return result
 
 
 def _has(sets: Tensor, classes: Tensor) -> Tensor:
     """Return whether each set has each of the sorted classes, float32 [N, C] of 0 and 1."""
     place = torch.searchsorted(classes, sets)
-    known = torch.isin(sets, classes)
-    column = torch.where(known, place, len(classes))
+    listed = torch.isin(sets, classes)
+    column = torch.where(listed, place, len(classes))
     marks = torch.zeros(len(sets), len(classes) + 1, device=sets.device)
     return marks.scatter_(1, column, 1.0)[:, :-1]
 
@@ -329,6 +328,8 @@ def _check_classes(text_classes: Mapping[str, Tensor], video_classes: Mapping[st
                     f'{name} classes {kind!r} must be integer [N, A], padded with -1, not '
                     f'{sets.dtype} {list(sets.shape)}'
                 )
-        counts = {len(sets) for sets in classes.values()}
-        if len(counts) > 1:
-            raise ValueError(f'{name} classes have different numbers of rows: {sorted(counts)}')
+        counts = {kind: len(sets) for kind, sets in classes.items()}
+        if len({*counts.values()}) > 1:
+            raise ValueError(
+                f'each kind of {name} classes must have a row per {name}, not {counts}'
+            )

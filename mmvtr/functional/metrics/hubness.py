@@ -12,7 +12,7 @@ from typing import Iterator, NamedTuple, Sequence
 import torch
 from torch import Tensor
 
-from mmvtr.functional.metrics.ranks import TILE
+from mmvtr.functional.metrics.ranks import tile_rows
 from mmvtr.functional.similarities.tiles import refuse_non_finite
 from mmvtr.functional.values import arrays_too, at_least_float32, check_range, check_shapes
 
@@ -311,7 +311,7 @@ def _queries(dim: int, scores: Tensor, *others: Tensor) -> Iterator[tuple[Tensor
     """Yield a few queries at a time, as rows: scores in float32 or better, the other matrices."""
     refuse_non_finite(scores)
     matrices = [x if dim == 1 else x.t() for x in (scores, *others)]
-    rows = max(1, TILE // scores.shape[dim])
+    rows = tile_rows(matrices[0])
     for part, *others in zip(*(x.split(rows) for x in matrices)):
         yield at_least_float32(part), *others
 

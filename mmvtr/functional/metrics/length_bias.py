@@ -12,7 +12,7 @@ import math
 import torch
 from torch import Tensor
 
-from mmvtr.functional.metrics.ranks import TILE
+from mmvtr.functional.metrics.ranks import tile_rows
 from mmvtr.functional.metrics.relevance import group_sums, rank_rows
 from mmvtr.functional.values import arrays_too
 
@@ -61,7 +61,7 @@ def mean_of_top(scores: Tensor, values: Tensor, *, k: int) -> Tensor:
     Returns:
         float64 [Q].
     """
-    k, rows = min(k, scores.shape[1]), _rows(scores)
+    k, rows = min(k, scores.shape[1]), tile_rows(scores)
     values = values.expand(scores.shape)
     parts = zip(scores.split(rows), values.split(rows))
     return torch.cat([_mean_of_top(*part, k) for part in parts])
@@ -141,14 +141,14 @@ def length_correlation(scores: Tensor, lengths: Tensor, centre: Tensor, among: T
         float64 [Q] in [-1, 1], ties at their mean rank; 0 if all ranks or all distances are equal,
         as :func:`~mmvtr.functional.uncertainty.reliability.spearman`.
     """
-    rows = _rows(scores)
+    rows = tile_rows(scores)
     parts = zip(scores.split(rows), centre.split(rows), among.split(rows))
     return torch.cat(
         [
             _correlation(
-                _ranks(part, kept), _ranks(-(lengths - middle[:, None]).abs(), kept), kept.double()
+                _ranks(part, some), _ranks(-(lengths - middle[:, None]).abs(), some), some.double()
             )
-            for part, middle, kept in parts
+            for part, middle, some in parts
         ]
     )
 
@@ -156,9 +156,9 @@ def length_correlation(scores: Tensor, lengths: Tensor, centre: Tensor, among: T
 def _ranks(scores: Tensor, among: Tensor) -> Tensor:
     """Return the rank of each video among those that count, ties at the mean: float64 [Q, V]."""
     ranking = rank_rows(scores)
-    kept = among.gather(1, ranking.order).double()
-    before, inside = group_sums(kept, ranking)
-    return torch.empty_like(kept).scatter_(1, ranking.order, before + (inside + 1) / 2)
+    counted = among.gather(1, ranking.order).double()
+    before, inside = group_sums(counted, ranking)
+    return torch.empty_like(counted).scatter_(1, ranking.order, before + (inside + 1) / 2)
 
 
 def _correlation(x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
@@ -167,7 +167,3 @@ def _correlation(x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
     x, y = (weight * (z - (weight * z).sum(1, keepdim=True) / count) for z in (x, y))
     norm = x.norm(dim=1) * y.norm(dim=1)
     return (x * y).sum(1) / norm.where(norm > 0, 1)
-
-
-def _rows(scores: Tensor) -> int:
-    return max(1, TILE // max(1, scores.shape[1]))

@@ -56,14 +56,18 @@ def modality_gap(texts: Tensor, videos: Tensor) -> ModalityGap:
             >>> [round(float(x), 3) for x in gap]
             [0.0, 1.0, 0.5, 0.707]
     """
-    if texts.dim() != 2 or videos.dim() != 2 or texts.shape[1] != videos.shape[1]:
-        raise ValueError(
-            f'texts {list(texts.shape)} and videos {list(videos.shape)} must be [T, D] and [V, D]'
-        )
+    _check(texts, videos)
     text_mean, within_text = _mean(texts, 'texts')
     video_mean, within_video = _mean(videos, 'videos')
     distance = torch.linalg.vector_norm(text_mean - video_mean)
     return ModalityGap(within_text, within_video, text_mean @ video_mean, distance)
+
+
+def _check(texts: Tensor, videos: Tensor) -> None:
+    if texts.dim() != 2 or videos.dim() != 2 or texts.shape[1] != videos.shape[1]:
+        raise ValueError(
+            f'texts {list(texts.shape)} and videos {list(videos.shape)} must be [T, D] and [V, D]'
+        )
 
 
 def _mean(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
@@ -117,10 +121,7 @@ def modal_biases(texts: Tensor, videos: Tensor) -> ModalBiases:
             >>> biases.video
             tensor([ 0.5000, -0.5000], dtype=torch.float64)
     """
-    if texts.dim() != 2 or videos.dim() != 2 or texts.shape[1] != videos.shape[1]:
-        raise ValueError(
-            f'texts {list(texts.shape)} and videos {list(videos.shape)} must be [T, D] and [V, D]'
-        )
+    _check(texts, videos)
     if not len(texts) or not len(videos):
         raise ValueError(
             f'{len(texts)} texts and {len(videos)} videos: at least one of each expected'
@@ -169,7 +170,7 @@ def bias_gradient(
     asks = positives.any(1)
     if not asks.any():
         raise ValueError('no query has a positive: there is no loss')
-    known = positives[asks].double()
-    target_mass = (known / known.sum(1, keepdim=True)).sum(0)
+    matches = positives[asks].double()
+    target_mass = (matches / matches.sum(1, keepdim=True)).sum(0)
     mass = retrieval_mass(scores[asks], temperature=temperature)
-    return (mass - target_mass) / (2 * len(known) * float(temperature))
+    return (mass - target_mass) / (2 * len(matches) * float(temperature))

@@ -86,14 +86,14 @@ def rank_counts(scores: Tensor, positives: Tensor, *, dim: int = 1, tile: int = 
     zero = torch.zeros(len(best), dtype=torch.float64, device=scores.device)
     twins = zero.index_add(0, queries, (matched == best[queries]).double())
     above, reached = zero.clone(), zero.clone()
-    rows = _rows(scores, tile)
+    rows = tile_rows(scores, tile)
     buffer = torch.empty(rows, scores.shape[1], device=scores.device)
     for start in range(0, len(scores), rows):
         part = scores[start : start + rows]
-        asked = slice(start, start + rows) if dim == 1 else slice(None)
-        bar, hit = best[asked].unsqueeze(dim), buffer[: len(part)]
-        above[asked] += torch.gt(part, bar, out=hit).sum(dim)
-        reached[asked] += torch.ge(part, bar, out=hit).sum(dim)
+        here = slice(start, start + rows) if dim == 1 else slice(None)
+        bar, hit = best[here].unsqueeze(dim), buffer[: len(part)]
+        above[here] += torch.gt(part, bar, out=hit).sum(dim)
+        reached[here] += torch.ge(part, bar, out=hit).sum(dim)
     return RankCounts(above, reached - above - twins, twins)
 
 
@@ -131,9 +131,7 @@ def ranks(
         queries out).
     """
     if positives is None:
-        if scores.dim() != 2 or scores.shape[0] != scores.shape[1]:
-            raise ValueError(f'scores {list(scores.shape)} are not square: positives must be given')
-        positives = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
+        positives = diagonal(scores)
     return rank_counts(scores, positives, dim=dim, tile=tile).mean_ranks()
 
 
@@ -164,10 +162,10 @@ def caption_max(scores: Tensor, positives: Tensor, *, tile: int = TILE) -> Tenso
     """
     texts, videos = positives.nonzero(as_tuple=True)
     best = scores.new_full((scores.shape[1],) * 2, -torch.inf)
-    rows = _rows(scores, tile)
+    rows = tile_rows(scores, tile)
     for text, video in zip(texts.split(rows), videos.split(rows)):
-        own = video[:, None].expand(-1, len(best))
-        best.scatter_reduce_(0, own, scores.index_select(0, text), 'amax')
+        index = video[:, None].expand(-1, len(best))
+        best.scatter_reduce_(0, index, scores.index_select(0, text), 'amax')
     shared = torch.zeros_like(best, dtype=torch.bool)
     for text in (texts.bincount(minlength=len(scores)) > 1).nonzero().flatten():
         owners = videos[texts == text]
@@ -203,7 +201,7 @@ def median_rank(ranks: Tensor) -> Tensor:
 
 @arrays_too
 def mean_rank(ranks: Tensor) -> Tensor:
-    """Return the mean of ranks, float [Q], NaN left out: 0-dim.
+    """Return the mean of those ranks, float [Q], that are not NaN: 0-dim.
 
     Example:
         ::
@@ -283,6 +281,24 @@ def expected_median_rank(counts: RankCounts) -> Tensor:
     return counts.above.new_tensor((low + high) / 2)
 
 
+def diagonal(scores: Tensor) -> Tensor:
+    """Return the positives of which text i belongs to video i, bool [N, N].
+
+    Raises:
+        ValueError: the scores are not square.
+
+    Example:
+        ::
+
+            >>> diagonal(torch.ones(2, 2))
+            tensor([[ True, False],
+                    [False,  True]])
+    """
+    if scores.dim() != 2 or scores.shape[0] != scores.shape[1]:
+        raise ValueError(f'scores {list(scores.shape)} are not square: positives must be given')
+    return torch.eye(len(scores), dtype=torch.bool, device=scores.device)
+
+
 def refuse_nan(scores: Tensor) -> None:
     """Raise ValueError with the row and column of the first NaN of float [T, V].
 
@@ -293,9 +309,9 @@ def refuse_nan(scores: Tensor) -> None:
             Traceback (most recent call last):
             ValueError: scores[0, 1] is NaN
     """
-    found = first_nan(scores)
-    if found is not None:
-        raise ValueError(f'scores[{found[0]}, {found[1]}] is NaN')
+    place = first_nan(scores)
+    if place is not None:
+        raise ValueError(f'scores[{place[0]}, {place[1]}] is NaN')
 
 
 def first_nan(scores: Tensor) -> Optional[tuple[int, int]]:
@@ -309,7 +325,7 @@ def first_nan(scores: Tensor) -> Optional[tuple[int, int]]:
             >>> first_nan(torch.tensor([[0.1, torch.nan]]))
             (0, 1)
     """
-    rows = _rows(scores, TILE)
+    rows = tile_rows(scores)
     for start in range(0, len(scores), rows):
         part = scores[start : start + rows]
         if part.sum().isnan() and part.isnan().any():
@@ -337,5 +353,13 @@ def _known(ranks: Tensor) -> Tensor:
     return ranks[~ranks.isnan()]
 
 
-def _rows(scores: Tensor, tile: int) -> int:
-    return max(1, tile // max(1, scores.shape[1]))
+def tile_rows(scores: Tensor, tile: Optional[int] = None) -> int:
+    """Return the number of rows of [Q, C] that are handled at a time.
+
+    Example:
+        ::
+
+            >>> tile_rows(torch.ones(2, 3), 7)
+            2
+    """
+    return max(1, (tile or TILE) // max(1, scores.shape[1]))

@@ -12,7 +12,7 @@ from typing import Iterator, NamedTuple, Union
 import torch
 from torch import Tensor
 
-from mmvtr.functional.metrics.ranks import TILE, refuse_nan
+from mmvtr.functional.metrics.ranks import refuse_nan, tile_rows
 from mmvtr.functional.values import arrays_too
 
 __all__ = ['auc', 'average_precision', 'ndcg_at_k', 'precision_at_1']
@@ -171,7 +171,7 @@ def queries(scores: Tensor, target: Tensor, dim: int) -> Iterator[tuple[Tensor, 
     refuse_nan(scores)
     if dim == 0:
         scores, target = scores.t(), target.t()
-    rows = max(1, TILE // max(1, scores.shape[1]))
+    rows = tile_rows(scores)
     for part in zip(scores.split(rows), target.split(rows)):
         yield part[0].contiguous(), part[1].contiguous()  # gathers from columns are slow
 

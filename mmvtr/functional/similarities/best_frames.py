@@ -16,7 +16,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mmvtr.functional.similarities.token_interaction import token_scores
-from mmvtr.functional.values import arrays_too, at_least_float32, check_range, recomputed
+from mmvtr.functional.values import (
+    arrays_too,
+    at_least_float32,
+    check_range,
+    check_valid,
+    product,
+    recomputed,
+)
 
 __all__ = [
     'BestFrames',
@@ -84,8 +91,7 @@ def _best(texts: Tensor, frames: Tensor, mask: Tensor, normalize: bool) -> tuple
     """Return :func:`best_frames` of one tile.  Frames come first: a maximum is fastest there."""
     frames = at_least_float32(frames)
     frames = F.normalize(frames, dim=-1) if normalize else frames
-    with torch.autocast(texts.device.type, enabled=False):
-        products = frames.transpose(0, 1) @ texts.t()
+    products = product(frames.transpose(0, 1), texts.t())
     if not mask.all():
         products = products.masked_fill(~mask.t()[..., None], -math.inf)
     scores, index = products.max(0)
@@ -128,7 +134,7 @@ def paired_best_frames(
     videos, counts = columns[order].unique_consecutive(return_counts=True)
     first = counts.cumsum(0) - counts
     most = int(counts.max()) if len(counts) else 0
-    found = []
+    parts = []
     step = max(1, entries // max(math.prod(frames.shape[1:]) + most * frames.shape[2], 1))
     for v, count, start in zip(videos.split(step), counts.split(step), first.split(step)):
         place = torch.arange(most, device=count.device)
@@ -136,15 +142,14 @@ def paired_best_frames(
         pair = order[torch.where(real, start[:, None] + place, start[:, None])]  # [v, most]
         words = F.normalize(_take(texts, rows[pair]), dim=-1)
         images = F.normalize(_take(frames, v), dim=-1)
-        with torch.autocast(images.device.type, enabled=False):
-            cosines = words @ images.mT
+        cosines = product(words, images.mT)
         best = cosines.masked_fill(~_take(mask, v)[:, None], -math.inf).max(-1)
-        found.append([x[real.to(x.device)] for x in best])
-    if not found:
+        parts.append([x[real.to(x.device)] for x in best])
+    if not parts:
         none = torch.zeros(0, device=texts.device if isinstance(texts, Tensor) else None)
         return BestFrames(none, none.long())
-    back = order.argsort().to(found[0][0].device)
-    return BestFrames(*(torch.cat(x)[back] for x in zip(*found)))
+    back = order.argsort().to(parts[0][0].device)
+    return BestFrames(*(torch.cat(x)[back] for x in zip(*parts)))
 
 
 def _check(texts: Any, frames: Any, mask: Tensor) -> None:
@@ -154,9 +159,7 @@ def _check(texts: Any, frames: Any, mask: Tensor) -> None:
             f'texts {shapes[0]}, frames {shapes[1]} and mask {shapes[2]} must be [T, D], '
             '[V, F, D] and [V, F]'
         )
-    empty = (~mask.any(1)).nonzero().flatten().tolist()
-    if empty:
-        raise ValueError(f'video {empty[0]} has no valid frame: its mask is all False')
+    check_valid(mask, 'video', 'frame')
 
 
 def _take(x: Any, index: Tensor) -> Tensor:
@@ -224,8 +227,7 @@ def sentence_frame_scores(
 
 def _softmax_pooled(sentences: Tensor, frames: Tensor, mask: Tensor, temperature: float) -> Tensor:
     """Return softmax-pooled scores: float [t, D], [v, F, D], bool [v, F] -> float [t, v]."""
-    with torch.autocast(sentences.device.type, enabled=False):
-        sims = (sentences @ frames.flatten(0, 1).t()).unflatten(1, mask.shape)
+    sims = product(sentences, frames.flatten(0, 1).t()).unflatten(1, mask.shape)
     p = (sims / temperature).masked_fill(~mask, -math.inf).softmax(-1)
     return (p * sims).sum(-1)
 
@@ -255,12 +257,13 @@ def proposal_windows(clips: int) -> Tensor:
 
 
 def proposal_pooling(clips: int) -> Tensor:
-    """Return the matrix that averages clips to proposals, float [K (K + 1) / 2, K].
+    """Return the matrix whose rows average clips into proposals, float [K (K + 1) / 2, K].
 
-    Pooling is linear: inner products with proposals are such averages of those with clips.
+    Pooling is linear: the inner product with a proposal is the same average of the inner products
+    with its clips.
 
     Args:
-        clips: K; the proposals are those of :func:`proposal_windows` (MS-SL).
+        clips: their number K; the proposals are those of :func:`proposal_windows` (MS-SL).
 
     Example:
         ::

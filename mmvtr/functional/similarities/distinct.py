@@ -118,7 +118,7 @@ def _groups(rows: Any) -> Tensor:
     projected, size = _projected(rows)
     weights = np.random.default_rng(1).integers(-(2**62), 2**62, DIRECTIONS)
     places = np.arange(len(rows))
-    found = places.copy()
+    leader = places.copy()
     # Equal rows on two sides of a cell border share a cell of the shifted grid; narrow cells find
     # equal rows in dense regions.
     for cell, shift in ((CELL, 0.0), (CELL, 0.5), (CELL / 100, 0.0), (CELL / 100, 0.5)):
@@ -129,10 +129,10 @@ def _groups(rows: Any) -> Tensor:
         like = first[group]
         later = np.flatnonzero(like < places)
         equal = later[_equal(rows, later, like[later], STEP * size)]
-        found[equal] = np.minimum(found[equal], like[equal])
-    while (found[found] != found).any():
-        found = found[found]
-    return torch.from_numpy(np.unique(found, return_inverse=True)[1].reshape(-1))
+        leader[equal] = np.minimum(leader[equal], like[equal])
+    while (leader[leader] != leader).any():
+        leader = leader[leader]
+    return torch.from_numpy(np.unique(leader, return_inverse=True)[1].reshape(-1))
 
 
 def _projected(rows: Any) -> tuple[np.ndarray, float]:
@@ -140,23 +140,23 @@ def _projected(rows: Any) -> tuple[np.ndarray, float]:
     width = math.prod(rows.shape[1:])
     directions = np.random.default_rng(0).normal(size=(width, DIRECTIONS))
     directions /= np.linalg.norm(directions, axis=0) + (width == 0)
-    squares, found = 0.0, []
+    squares, projected = 0.0, []
     for start in range(0, len(rows), ROWS):
         part = _read(rows, slice(start, start + ROWS))
         squares += float(np.square(part, dtype=np.float64).sum())
-        found.append(part @ directions.astype(np.float32))
+        projected.append(part @ directions.astype(np.float32))
     size = (squares / max(1, len(rows) * width)) ** 0.5 or 1.0
-    return np.concatenate(found or [np.zeros((0, DIRECTIONS))]).astype(np.float64), size
+    return np.concatenate(projected or [np.zeros((0, DIRECTIONS))]).astype(np.float64), size
 
 
 def _equal(rows: Any, these: np.ndarray, those: np.ndarray, most: float) -> np.ndarray:
     """Return whether ``these`` and ``those`` rows are equal in pairs, bool [n]."""
-    found = np.zeros(len(these), dtype=bool)
+    equal = np.zeros(len(these), dtype=bool)
     for start in range(0, len(these), ROWS):
         part = slice(start, start + ROWS)
         apart = _read(rows, these[part]) - _read(rows, those[part])
-        found[part] = np.square(apart).mean(1) <= most**2
-    return found
+        equal[part] = np.square(apart).mean(1) <= most**2
+    return equal
 
 
 def _read(rows: Any, which: Any) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Any, Callable, Iterator, NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.values import arrays_too, at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32, product
 
 __all__ = ['Tiles', 'as_tiles', 'inner_products', 'score_gap']
 
@@ -155,8 +155,8 @@ class Tiles(NamedTuple):
             top = top_of_rows(change(part, tile), k)
             both = torch.cat([*values, top[0]], 1)
             here = torch.cat([*places, top[1] + part.start], 1)
-            kept = both.sort(dim=1, descending=True, stable=True).indices[:, :k]
-            values, places = [both.gather(1, kept)], [here.gather(1, kept)]
+            order = both.sort(dim=1, descending=True, stable=True).indices[:, :k]
+            values, places = [both.gather(1, order)], [here.gather(1, order)]
         return values[0], places[0]
 
     def kept(self) -> 'Tiles':
@@ -188,9 +188,9 @@ class Tiles(NamedTuple):
 
         :attr:`codes` then holds the first tiles, once they have been made, in as many bytes.
         """
-        kept = self.kept()
-        if kept.stored:
-            return kept
+        tiles = self.kept()
+        if tiles.stored:
+            return tiles
         codes = _Codes(self.shape, self.width)
 
         def columns(part: slice) -> Tensor:
@@ -295,9 +295,9 @@ class Gaps(NamedTuple):
         Raises:
             ValueError: a score that is not finite.
         """
-        found = cls._read(tiles, None)
+        gaps = cls._read(tiles, None)
         # Sums of large finite scores may overflow; a second pass names a score that is not finite.
-        return found if math.isfinite(found.mean) else cls._read(tiles.finite(), torch.float64)
+        return gaps if math.isfinite(gaps.mean) else cls._read(tiles.finite(), torch.float64)
 
     @classmethod
     def _read(cls, tiles: Tiles, dtype: Optional[torch.dtype]) -> 'Gaps':
@@ -387,8 +387,7 @@ def inner_products(
     rows = _float32(queries, device)
 
     def columns(part: slice) -> Tensor:
-        with torch.autocast(rows.device.type, enabled=False):
-            return rows @ _float32(gallery[part], rows.device).t()
+        return product(rows, _float32(gallery[part], rows.device).t())
 
     shape = (len(queries), len(gallery))
     return Tiles.of(shape, columns, entries=entries, device=rows.device)

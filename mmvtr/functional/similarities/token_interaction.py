@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from mmvtr.functional.values import arrays_too, at_least_float32, check_one_of
+from mmvtr.functional.values import arrays_too, at_least_float32, check_one_of, check_valid, product
 
 __all__ = [
     'below_shortlist',
@@ -147,8 +147,7 @@ def paired_token_scores(
         items = text.order[rows]
         chosen = place[columns[items]]
         w, f = text.tokens[rows, : text.lengths[rows.start]], video.tokens[chosen]
-        with torch.autocast(w.device.type, enabled=False):
-            sims = (w @ f.flatten(1, 2).mT).unflatten(2, f.shape[1:3])
+        sims = product(w, f.flatten(1, 2).mT).unflatten(2, f.shape[1:3])
         a = text.weights[rows, : w.shape[1]]
         sides = _sides(side, a[..., None], video.weights[chosen].mT)
         scores[items] = _pool(sims.mT, *sides)
@@ -244,11 +243,8 @@ def _count(kind: str, tokens: Tensor, mask: Tensor) -> Tensor:
             f'{kind} tokens {tuple(tokens.shape)} need a mask {tuple(tokens.shape[:2])}, '
             f'not {tuple(mask.shape)}'
         )
-    count = mask.sum(1)
-    empty = (count == 0).nonzero().flatten().tolist()
-    if empty:
-        raise ValueError(f'{kind} {empty[0]} has no valid token: its mask is all False')
-    return count
+    check_valid(mask, kind, 'token')
+    return mask.sum(1)
 
 
 def _sides(side: str, a: Tensor, b: Tensor) -> tuple[Optional[Tensor], Optional[Tensor]]:
@@ -311,25 +307,25 @@ class _MaxPooled(torch.autograd.Function):
     def forward(ctx, words, a, frames, b, row_order, column_order, tiles) -> Tensor:
         keep = any(ctx.needs_input_grad)
         keep_maxima = ctx.needs_input_grad[1], ctx.needs_input_grad[3]
-        scores, kept = words.new_zeros(len(words), len(frames)), []
+        scores, saved = words.new_zeros(len(words), len(frames)), []
         for tile in tiles:
             left, right = _operands(words, frames, tile)
-            sims = _product(left, right.t()).view(*_shape(tile))
+            sims = product(left, right.t()).view(*_shape(tile))
             weights = _tile_weights(a, b, tile)
             if keep:
-                part, found = _pool_and_keep(sims, weights, keep_maxima)
-                kept += found
+                part, pooled = _pool_and_keep(sims, weights, keep_maxima)
+                saved += pooled
             else:
                 part = _pool(sims, *weights)
             scores[row_order[tile.rows, None], column_order[tile.columns]] = part
         ctx.tiles = tiles
-        ctx.save_for_backward(words, a, frames, b, row_order, column_order, *kept)
+        ctx.save_for_backward(words, a, frames, b, row_order, column_order, *saved)
         return scores
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad: Tensor) -> tuple[Optional[Tensor], ...]:
-        words, a, frames, b, row_order, column_order, *kept = ctx.saved_tensors
+        words, a, frames, b, row_order, column_order, *saved = ctx.saved_tensors
         grads = [None if x is None else torch.zeros_like(x) for x in (words, a, frames, b)]
         for i, tile in enumerate(ctx.tiles):
             g = grad[row_order[tile.rows, None], column_order[tile.columns]][:, None]
@@ -338,8 +334,8 @@ class _MaxPooled(torch.autograd.Function):
                 (2, 1),
                 _tile_weights(a, b, tile),
                 _tile_weights(grads[1], grads[3], tile),
-                kept[4 * i : 4 * i + 2],
-                kept[4 * i + 2 : 4 * i + 4],
+                saved[4 * i : 4 * i + 2],
+                saved[4 * i + 2 : 4 * i + 4],
             ):
                 if w is not None:
                     where = index.long().unsqueeze(dim)
@@ -379,8 +375,8 @@ def _add_token_grads(
     left, right = _operands(words, frames, tile)
     t, length, m, v = sims_grad.shape
     sims_grad = sims_grad.view(len(left), len(right))
-    by_word = _product(sims_grad, right).view(t, length, -1)
-    by_frame = _product(sims_grad.t(), left).view(m, v, -1)
+    by_word = product(sims_grad, right).view(t, length, -1)
+    by_frame = product(sims_grad.t(), left).view(m, v, -1)
     words_grad[tile.rows, :length] += by_word
     frames_grad[tile.columns, :m] += by_frame.transpose(0, 1)
 
@@ -390,11 +386,6 @@ def _operands(words: Tensor, frames: Tensor, tile: _Tile) -> tuple[Tensor, Tenso
     left = words[tile.rows, : tile.words].flatten(0, 1)
     right = frames[tile.columns, : tile.frames].transpose(0, 1).flatten(0, 1)
     return left, right
-
-
-def _product(left: Tensor, right: Tensor) -> Tensor:
-    with torch.autocast(left.device.type, enabled=False):
-        return left @ right
 
 
 def _shape(tile: _Tile) -> tuple[int, int, int, int]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.similarities.token_interaction import SIDES
-from mmvtr.functional.values import arrays_too, at_least_float32, check_one_of
+from mmvtr.functional.values import arrays_too, at_least_float32, check_one_of, check_valid
 
 __all__ = ['Partners', 'token_matches']
 
@@ -75,8 +75,7 @@ def token_matches(
     """
     check_one_of(SIDES, side=side)
     for kind, mask in (('text', word_mask), ('video', frame_mask)):
-        if not mask.any(1).all():
-            raise ValueError(f'{kind} {int(mask.any(1).int().argmin())} has no valid token')
+        check_valid(mask, kind, 'token')
     with torch.autocast(words.device.type, enabled=False):
         sims = torch.einsum('tld,vfd->tvlf', words, frames)
     valid = word_mask[:, None, :, None] & frame_mask[None, :, None, :]

@@ -73,7 +73,7 @@ class dbsn(Transform):
 
     @classmethod
     def prepared(cls, bank: Tiles) -> Tiles:
-        """Return the bank with codes for the rounds but one."""
+        """Return the bank; a large one with 8-bit codes, which all rounds but one read."""
         return bank.coded()
 
     def fit(self, bank: Tiles, **extra: Tiles) -> tuple[Tensor, Optional[Tensor]]:
@@ -83,7 +83,7 @@ class dbsn(Transform):
         return self.further(bank, rows), rows
 
     def further(self, bank: Tiles, rows: Optional[Tensor], **items: Tiles) -> Tensor:
-        """Return what the row biases give further items."""
+        """Return the biases of further items, computed from the row biases."""
         return column_biases(bank, rows, temperature=self.temperature)
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.similarities.tiles import Tiles, column_blocks, extent
+from mmvtr.functional.values import product
 
 #: Sums of exponentials, the largest of which is 1, are accurate in linear space above this value:
 #: float32 rounds only numbers below 1e-38 to 0.
@@ -126,12 +127,12 @@ class ExpSums:
         rows = torch.full_like(log_alpha, -torch.inf)
         lowest = self._ranges.new_tensor(torch.inf)
         for part, exps, top in self._exponentials(rough):
-            sums = _product(exps.t(), alpha.values)
+            sums = product(exps.t(), alpha.values)
             torch.minimum(lowest, sums.min(), out=lowest)
             columns[part] = sums.log_().add_(alpha.largest + top)
             if log_c is not None:
                 beta = _Weights(power * (log_c[part] - columns[part]))
-                shares = _product(exps, beta.values)
+                shares = product(exps, beta.values)
                 torch.minimum(lowest, shares.min(), out=lowest)
                 torch.logaddexp(rows, shares.log_().add_(beta.largest + top), out=rows)
             if part.start == 0 and not lowest > FLOOR:  # the first tile mostly decides
@@ -145,7 +146,7 @@ class ExpSums:
         before, after = _Weights(near.log_alpha), _Weights(log_alpha)
         columns = near.columns + (after.largest - before.largest)
         for part, exps, _ in self._exponentials(rough=True):
-            old, new = (_product(exps.t(), x.values).log_() for x in (before, after))
+            old, new = (product(exps.t(), x.values).log_() for x in (before, after))
             columns[part] += new - old
         return columns
 
@@ -180,10 +181,10 @@ class ExpSums:
                 else:
                     room.copy_(scores)
                 room.mul_(factor).exp2_()  # exp_ takes three times as long
-                made = slice(start + block.start, start + block.stop), room, top * self._scale
+                exps = slice(start + block.start, start + block.stop), room, top * self._scale
                 if room.shape[1] == self._tiles.shape[1] and coded is None:
-                    self._whole = made
-                yield made
+                    self._whole = exps
+                yield exps
             tile = scores = None  # freed before the next is made
 
     def _in_log_space(self, log_alpha: Tensor, log_c: Optional[Tensor], power: float) -> Sums:
@@ -208,11 +209,6 @@ class ExpSums:
         if scores.stride(1) == 1:
             return room.view(scores.shape)
         return room.view(scores.t().shape).t()
-
-
-def _product(a: Tensor, b: Tensor) -> Tensor:
-    with torch.autocast(a.device.type, enabled=False):
-        return a @ b
 
 
 class _Weights:

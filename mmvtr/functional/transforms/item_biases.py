@@ -110,9 +110,9 @@ def fit_biases(
     if not tiles.shape[0]:
         raise ValueError(f'the bank is empty {list(tiles.shape)}: it needs queries seen before')
     kind(**checked).check_fit()
-    given = dict(extra, bank=tiles)
-    resolved = kind.of_bank(options, tiles.shape[0], lambda name: score_gap(given[name]))
-    how = kind(**resolved)
-    items, rows = how.fit(tiles, **extra)
+    inputs = dict(extra, bank=tiles)
+    resolved = kind.of_bank(options, tiles.shape[0], lambda name: score_gap(inputs[name]))
+    fitted = kind(**resolved)
+    items, rows = fitted.fit(tiles, **extra)
     shift = items.mean().item() if kind.form == 'additive' else 0.0
-    return ItemBiases(transform, resolved, items - shift, shift, how.active(tiles), rows)
+    return ItemBiases(transform, resolved, items - shift, shift, fitted.active(tiles), rows)

@@ -121,7 +121,7 @@ class _Plan(Transform):
         return in_own_unit(columns, bank, rows, **unit), rows
 
     def further(self, bank: Tiles, rows: Optional[Tensor], **items: Tiles) -> Tensor:
-        """Return what the row biases give further items."""
+        """Return the biases of further items, computed from the row biases."""
         return self.marginal_penalty * column_biases(bank, rows, temperature=self.temperature)
 
     def __call__(self, scores: Tensor, bank: Tiles, **extra: Tiles) -> Tensor:

@@ -417,17 +417,17 @@ def _function(kind: type[Transform]) -> Callable[..., Tensor]:
         return_annotation='Tensor',
     )
 
-    def function(*args: Any, **given: Any) -> Tensor:
+    def function(*args: Any, **kwargs: Any) -> Tensor:
         try:
-            bound = taken.bind(*args, **given).arguments
+            bound = taken.bind(*args, **kwargs).arguments
         except TypeError as error:
             raise TypeError(f'{kind.__name__}() {error}') from None
         scores, bank = checked_scores(bound.pop('scores'), bound.pop('bank'))
         extra = {x: as_tiles(bound.pop(x))._replace(name=x) for x in inputs}
         if 'item_bank' in extra:
             checked_scores(scores, extra['item_bank'], 'item_bank')
-        given = dict(extra, bank=bank)
-        options = kind.resolved(kind.checked(bound), lambda name: score_gap(given[name]))
+        tiles = dict(extra, bank=bank)
+        options = kind.resolved(kind.checked(bound), lambda name: score_gap(tiles[name]))
         return kind(**options)(scores, bank, **extra)
 
     function.__name__ = function.__qualname__ = kind.__name__
@@ -441,7 +441,7 @@ def _function(kind: type[Transform]) -> Callable[..., Tensor]:
 def _described(kind: type[Transform]) -> Iterator[Option]:
     """Yield the options of a class, with names and types; those of its bases come first."""
     classes = kind.__mro__
-    names = (x for of in reversed(classes) for x, one in vars(of).items() if type(one) is Option)
+    names = (x for of in reversed(classes) for x, y in vars(of).items() if type(y) is Option)
     for name in dict.fromkeys(names):
         option = getattr(kind, name)
         if isinstance(option, Option):  # a subclass may fix it

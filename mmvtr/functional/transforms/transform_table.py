@@ -96,8 +96,8 @@ def transform_named(name: str, among: Iterable[str] = TRANSFORMS) -> type[Transf
             >>> transform_named('csls').reads
             ('bank', 'row')
     """
-    if name not in (known := tuple(among)):
-        raise ValueError(f'transform must be one of {known}, not {str(name)[:80]!r}')
+    if name not in (names := tuple(among)):
+        raise ValueError(f'transform must be one of {names}, not {str(name)[:80]!r}')
     return TRANSFORMS[name]
 
 

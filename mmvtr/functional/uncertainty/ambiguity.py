@@ -188,10 +188,10 @@ def ambiguous_set(
     """
     masks = {} if mask is None else dict(mask=mask)
     check_shapes(scores=scores, uncertainty=uncertainty, positives=positives, **masks)
-    found = (scores > tau_s) & (uncertainty > tau_u) & ~positives
+    ambiguous = (scores > tau_s) & (uncertainty > tau_u) & ~positives
     if mask is not None:
-        found &= mask
-    return found if cap is None else highest(scores, found, cap)
+        ambiguous &= mask
+    return ambiguous if cap is None else highest(scores, ambiguous, cap)
 
 
 # -- Tab. 6 ------------------------------------------------------------------------------------

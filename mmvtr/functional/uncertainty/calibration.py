@@ -215,8 +215,8 @@ class Calibration:
             raise ValueError('scores, lower and upper must be lists of one length')
         _refuse_values(fit)
         if fit.counts is not None:
-            given = isinstance(fit.counts, Tensor) and fit.counts.shape == fit.scores.shape
-            if not given or not (fit.counts.isfinite() & (fit.counts > 0)).all():
+            one_each = isinstance(fit.counts, Tensor) and fit.counts.shape == fit.scores.shape
+            if not one_each or not (fit.counts.isfinite() & (fit.counts > 0)).all():
                 raise ValueError('counts must be positive numbers, one for each score')
         if type(fit.debiased) is not bool:
             raise ValueError(f'debiased must be a bool, not {str(fit.debiased)[:80]!r}')

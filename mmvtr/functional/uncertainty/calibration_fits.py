@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, Optional
 import torch
 from torch import Tensor
 
+from mmvtr.functional.metrics.ranks import diagonal
 from mmvtr.functional.similarities.tiles import refuse_non_finite
 from mmvtr.functional.uncertainty.calibration import Calibration, Method
 from mmvtr.functional.uncertainty.isotonic import between_knots, bin_sums, isotonic
@@ -77,7 +78,9 @@ def _fit(
     debiased: bool,
 ) -> Calibration:
     """Return :func:`fit_calibration` of scores, matches and the pairs' groups from 0, [M] each."""
-    _refuse_one_class(y)
+    if y.min() == y.max():
+        what = 'match' if y.min() > 0.5 else 'do not match'
+        raise ValueError(f'all {len(y)} pairs {what}: a calibration needs pairs of both classes')
     _refuse_falling(x, y)
     fit = _platt if method == 'platt' else _isotonic
     fitted = fit(x, y, torch.ones_like(x))
@@ -133,9 +136,7 @@ def fit_to_pairs(
     if scores.dim() != 2 or not scores.numel():
         raise ValueError(f'scores {list(scores.shape)} must be [texts, videos], none of them 0')
     if positives is None:
-        if scores.shape[0] != scores.shape[1]:
-            raise ValueError(f'scores {list(scores.shape)} are not square: positives must be given')
-        positives = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
+        positives = diagonal(scores)
     check_shapes(scores=scores, positives=positives)
     if method == 'temperature':
         return _fit_temperature(scores, positives.bool(), draws, seed, debiased)
@@ -218,26 +219,26 @@ def _fit_temperature(
     answerable = positives.any(1)
     if not answerable.any() or positives.all():
         raise ValueError('a calibration needs pairs that match and pairs that do not')
-    x, own = at_least_float32(scores[answerable]), positives[answerable]
-    _refuse_falling(x.double().flatten(), own.double().flatten())
+    x, matches = at_least_float32(scores[answerable]), positives[answerable]
+    _refuse_falling(x.double().flatten(), matches.double().flatten())
     gap = (x.amax(1) - x.mean(1)).mean().double().item()
     if not gap > 0:
         raise ValueError('all scores of a query are one value: no temperature fits')
     tried = (SHARES * gap).to(x.device)
-    losses = torch.stack([_own_loss(x / t.item(), own) for t in tried], dim=1)  # [Q, S]
+    losses = torch.stack([_own_loss(x / t.item(), matches) for t in tried], dim=1)  # [Q, S]
     generator = torch.Generator().manual_seed(seed)
     weights = torch.stack([_drawn(len(x), generator) for _ in range(draws)] or [torch.ones(len(x))])
-    found = _lowest(tried, weights.to(losses) @ losses / len(losses))
+    drawn = _lowest(tried, weights.to(losses) @ losses / len(losses))
     fitted = _lowest(tried, losses.mean(0, keepdim=True))
-    lower, upper = (found.quantile(q, dim=0, keepdim=True).reshape(1) for q in (0.025, 0.975))
-    grid, counts = _kept(x[own].double(), GRID)
-    *parts, counts = (one.cpu() for one in (fitted, grid, lower, upper, counts))
+    lower, upper = (drawn.quantile(q, dim=0, keepdim=True).reshape(1) for q in (0.025, 0.975))
+    grid, counts = _kept(x[matches].double(), GRID)
+    *parts, counts = (part.cpu() for part in (fitted, grid, lower, upper, counts))
     size = dict(candidates=x.shape[1], counts=counts)
     return Calibration('temperature', *parts, debiased=debiased, **size)
 
 
-def _own_loss(x: Tensor, own: Tensor) -> Tensor:
-    matched = x.masked_fill(~own, -torch.inf).logsumexp(1)
+def _own_loss(x: Tensor, matches: Tensor) -> Tensor:
+    matched = x.masked_fill(~matches, -torch.inf).logsumexp(1)
     return (x.logsumexp(1) - matched).double()
 
 
@@ -249,12 +250,6 @@ def _lowest(tried: Tensor, losses: Tensor) -> Tensor:
     shift = ((left - right) / (2 * curve)).where(curve > 0, torch.zeros_like(curve)).clamp(-1, 1)
     step = (tried[1] / tried[0]).log()
     return (tried[place[:, 0]].log() + shift * step).exp()
-
-
-def _refuse_one_class(y: Tensor) -> None:
-    if y.min() == y.max():
-        what = 'match' if y.min() > 0.5 else 'do not match'
-        raise ValueError(f'all {len(y)} pairs {what}: a calibration needs pairs of both classes')
 
 
 def _refuse_falling(x: Tensor, y: Tensor) -> None:
@@ -330,12 +325,12 @@ def _cells(x: Tensor, y: Tensor, group: Tensor) -> _Cells:
     place = torch.searchsorted(edges, x, right=True) - 1
     pairs = torch.bincount(place, minlength=len(edges))
     key = group.to(x.device) * len(edges) + place
-    held, cell, inside = key.unique(return_inverse=True, return_counts=True)
+    keys, cell, inside = key.unique(return_inverse=True, return_counts=True)
     return _Cells(
         scores=bin_sums(x, place, len(edges)) / pairs,
         groups=int(group.max()) + 1,
-        group=held // len(edges),
-        bin=held % len(edges),
+        group=keys // len(edges),
+        bin=keys % len(edges),
         pairs=inside.double(),
-        matched=bin_sums(y, cell, len(held)),
+        matched=bin_sums(y, cell, len(keys)),
     )

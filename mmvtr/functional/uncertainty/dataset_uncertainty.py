@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.values import arrays_too, at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32, product
 
 __all__ = ['PairMoments', 'Uncertainty', 'UnitMean', 'dataset_uncertainty', 'mean_cosines']
 
@@ -88,7 +88,7 @@ class UnitMean:
         cosines = None if against is None else _empty_cosines(x)
         totals = torch.zeros_like(self.totals)
         for block in _blocks(x, mask, len(self.sum)):
-            totals[:-1] += _product(block.scale, block.vectors).to(totals.device)
+            totals[:-1] += product(block.scale, block.vectors).to(totals.device)
             totals[-1] += len(block.vectors)
             if cosines is not None:
                 _write_cosines(cosines, block, against)
@@ -251,17 +251,12 @@ def _empty_cosines(x: Any) -> Tensor:
 
 
 def _write_cosines(cosines: Tensor, block: _Block, mean: Tensor) -> None:
-    values = _product(block.vectors, mean.to(block.vectors)) * block.scale
+    values = product(block.vectors, mean.to(block.vectors)) * block.scale
     part = cosines[block.items]
     if block.valid is None:
         part.copy_(values.view_as(part))
     else:
         part[block.valid] = values
-
-
-def _product(a: Tensor, b: Tensor) -> Tensor:
-    with torch.autocast(a.device.type, enabled=False):
-        return a @ b
 
 
 def _device(x: Any) -> torch.device:

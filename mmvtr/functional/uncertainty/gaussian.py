@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from mmvtr.functional.values import arrays_too, at_least_float32, check_one_of, check_range
+from mmvtr.functional.values import arrays_too, at_least_float32, check_one_of, check_range, product
 
 __all__ = [
     'bounded',
@@ -100,9 +100,8 @@ def squared_distances(t: Tensor, v: Tensor) -> Tensor:
             tensor([[25.,  1.]])
     """
     # A small difference of large sums: not a matter for half precision.
-    with torch.autocast(t.device.type, enabled=False):
-        squared = t.square().sum(-1)[:, None] + v.square().sum(-1)[None] - 2 * t @ v.t()
-    return squared.clamp_min(0)
+    lengths = t.square().sum(-1)[:, None] + v.square().sum(-1)[None]
+    return (lengths - product(2 * t, v.t())).clamp_min(0)
 
 
 @arrays_too

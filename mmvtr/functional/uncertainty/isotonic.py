@@ -44,10 +44,10 @@ def isotonic(x: Tensor, y: Tensor, weight: Optional[Tensor] = None) -> tuple[Ten
         raise ValueError(
             f'x {list(x.shape)}, y {list(y.shape)}, weight {list(weight.shape)}: [M] each'
         )
-    held = weight > 0
-    if not held.any():
+    weighted = weight > 0
+    if not weighted.any():
         raise ValueError('isotonic regression needs at least one entry')
-    x, y, weight = (one[held].double() for one in (x, y, weight))
+    x, y, weight = (one[weighted].double() for one in (x, y, weight))
     places, same = x.unique(return_inverse=True)  # sorted
     mass = bin_sums(weight, same, len(places))
     total = bin_sums(weight * y, same, len(places))
@@ -67,8 +67,8 @@ def isotonic(x: Tensor, y: Tensor, weight: Optional[Tensor] = None) -> tuple[Ten
     first[1:] = block[1:] != block[:-1]
     last = torch.ones_like(first)
     last[:-1] = first[1:]
-    kept = first | last
-    return places[kept], value[kept]
+    knots = first | last
+    return places[knots], value[knots]
 
 
 @arrays_too

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.similarities.tiles import refuse_non_finite
+from mmvtr.functional.uncertainty.isotonic import bin_sums
 from mmvtr.functional.values import arrays_too
 
 __all__ = ['Reliability', 'rejection_ratio', 'reliability', 'risk_coverage', 'spearman']
@@ -36,14 +37,14 @@ class Reliability(NamedTuple):
         spread = (
             (2 / math.pi * self.predicted * (1 - self.predicted) / self.pairs).clamp_min(0).sqrt()
         )
-        held = self.pairs > 0
-        return ((spread * self.pairs)[held].sum() / self.pairs.sum()).item()
+        filled = self.pairs > 0
+        return ((spread * self.pairs)[filled].sum() / self.pairs.sum()).item()
 
     @property
     def error(self) -> float:
         """Expected calibration error: the mean distance of the two, weighted by pairs."""
-        held = self.pairs > 0
-        distance = (self.predicted - self.true).abs()[held] * self.pairs[held]
+        filled = self.pairs > 0
+        distance = (self.predicted - self.true).abs()[filled] * self.pairs[filled]
         return (distance.sum() / self.pairs.sum()).item()
 
 
@@ -71,10 +72,7 @@ def reliability(probabilities: Tensor, matches: Tensor, *, bins: int = 10) -> Re
         raise ValueError('probabilities must lie in [0, 1]')
     place = (p * bins).long().clamp_max(bins - 1)
     pairs = torch.bincount(place, minlength=bins)
-    predicted, true = (
-        torch.zeros(bins, dtype=torch.float64, device=p.device).index_add_(0, place, x) / pairs
-        for x in (p, y)
-    )
+    predicted, true = (bin_sums(x, place, bins) / pairs for x in (p, y))
     return Reliability(predicted, true, pairs)
 
 
@@ -130,8 +128,7 @@ def risk_coverage(uncertainty: Tensor, risk: Tensor) -> Tensor:
     """
     _check(uncertainty, risk)
     _, group, size = uncertainty.unique(return_inverse=True, return_counts=True)
-    mean = torch.zeros(len(size), dtype=torch.float64, device=risk.device)
-    mean = mean.index_add(0, group, risk.double()) / size
+    mean = bin_sums(risk.double(), group, len(size)) / size
     count = torch.arange(1, len(risk) + 1, device=risk.device)
     return mean[group.sort().values].cumsum(0) / count
 

@@ -67,13 +67,13 @@ class SentenceTransformerEncoder(RawItemsEncoder):
                 f'{_name(model)} embeds {", ".join(map(str, self.model.modalities))}, and no '
                 f'{" and no ".join(lacking)}'
             )
-        own = self.model.prompts.get(self.model.default_prompt_name)
+        default = self.model.prompts.get(self.model.default_prompt_name)
         self.prompts = dict(
-            text=own if text_prompt is None else text_prompt,
-            video=own if video_prompt is None else video_prompt,
+            text=default if text_prompt is None else text_prompt,
+            video=default if video_prompt is None else video_prompt,
         )
-        given = {kind: dict(kwargs) for kind, kwargs in (processing_kwargs or {}).items()}
-        self.processing = dict(processing_kwargs=given) if given else {}
+        processing = {kind: dict(kwargs) for kind, kwargs in (processing_kwargs or {}).items()}
+        self.processing = dict(processing_kwargs=processing) if processing else {}
         self.dim = self.model.get_embedding_dimension()
 
     def _embed(self, items: list[Any], kind: str) -> Levels:
@@ -114,13 +114,13 @@ def load_embedder(name: str, trust_remote_code: bool = False) -> nn.Module:
         no_code = dict.fromkeys(
             ('model_kwargs', 'processor_kwargs', 'config_kwargs'), dict(trust_remote_code=False)
         )
-        made = Transformer(
+        module = Transformer(
             name,
             modality_config=DUAL[kind],
             module_output_name='sentence_embedding',
             **no_code,
         )
-        model = SentenceTransformer(modules=[made], device='cpu', trust_remote_code=False)
+        model = SentenceTransformer(modules=[module], device='cpu', trust_remote_code=False)
     return model
 
 

@@ -204,14 +204,14 @@ class CEEncoder(nn.Module):
         units = torch.stack([F.pad(x, (0, self.dim - x.shape[1])) for x in phrases], 1)
         return {'global': weighed_experts(units, self.weigh(pooled))}
 
-    def _rows(self, name: str, video: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-        """Return an expert's rows (bool ``own`` [V, F]), left-aligned: float [V, N, w], and their
-        mask bool [V, N]."""
-        counts, width = own.sum(1), self.experts[name]
+    def _rows(self, name: str, video: Tensor, of_expert: Tensor) -> tuple[Tensor, Tensor]:
+        """Return an expert's rows (bool ``of_expert`` [V, F]), left-aligned: float [V, N, w], and
+        their mask bool [V, N]."""
+        counts, width = of_expert.sum(1), self.experts[name]
         longest = max([1, *counts.tolist()])
-        mask = torch.arange(longest, device=own.device) < counts[:, None]
+        mask = torch.arange(longest, device=of_expert.device) < counts[:, None]
         rows = video.new_zeros(*mask.shape, width)
-        rows[mask] = video[own][:, :width]
+        rows[mask] = video[of_expert][:, :width]
         if self.padded is not None and name in self.padded:
             return _zeros_behind(rows, mask, self.padded[name], f'rows of expert {name!r}')
         return rows, mask

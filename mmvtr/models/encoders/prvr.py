@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.functional.similarities.best_frames import clip_pooling
+from mmvtr.models.layers.experts import init_as_bert
 from mmvtr.models.layers.pooling import check_mask, encode_frames, masked, mean_of_units, unit
 from mmvtr.models.layers.prvr import (
     GaussianBlock,
     LearntPooling,
     SelfAttention,
     TokenEncoder,
-    init_weights,
 )
 from mmvtr.registry import MODELS, build
 from mmvtr.structures import Embedding, Levels
@@ -203,7 +203,7 @@ class DLDKDEncoder(ARLEncoder):
     def __init__(self, frames: dict | nn.Module, text: dict | nn.Module, **settings) -> None:
         super().__init__(frames, text, **settings)
         self.mapping = nn.Linear(self.dim, self.dim)
-        self.mapping.apply(init_weights)
+        self.mapping.apply(init_as_bert)
 
     def video_levels(self, frames: Tensor, mask: Tensor) -> Levels:
         tokens = masked(self.mapping(self.video(frames, mask)), mask)
@@ -377,5 +377,5 @@ class GMMFormerEncoder(ClipFrameEncoder):
 
     def _frame_level(self, frames: Tensor, mask: Tensor) -> Embedding:
         vector = self.frame_pooling(frames, mask)
-        one = torch.ones(len(vector), 1, dtype=torch.bool, device=vector.device)
-        return Embedding(vector, vector[:, None], one)
+        there = torch.ones(len(vector), 1, dtype=torch.bool, device=vector.device)
+        return Embedding(vector, vector[:, None], there)

@@ -162,22 +162,22 @@ class UATVR(CLIPDualEncoder):
 
     def _pool_frames(self, frames: Tensor, mask: Tensor) -> Levels:
         tokens, mask = _mix(frames, mask, self.frame_extra, self.transformer)
-        own = tokens.shape[1] - self.frame_extra.count
+        count = tokens.shape[1] - self.frame_extra.count
         return {
             'global': _level(tokens, mask),
-            'local': _level(unit(tokens[:, :own]), mask[:, :own]),
+            'local': _level(unit(tokens[:, :count]), mask[:, :count]),
         }
 
     def _pool_words(self, tokens: Tensor, pooled: Tensor, mask: Tensor) -> Levels:
         check_mask(mask[:, 1:], 'text_mask behind SOT')
         transformer = self.transformer if self.word_transformer is None else self.word_transformer
         tokens, matched = _mix(tokens, mask, self.word_extra, transformer)
-        own = tokens.shape[1] - self.word_extra.count
-        words = matched[:, :own].clone()
+        count = tokens.shape[1] - self.word_extra.count
+        words = matched[:, :count].clone()
         words[:, 0] = False
         if not self.match_sot:
-            matched = torch.cat([words, matched[:, own:]], 1)
-        return {'global': _level(tokens, matched), 'local': _level(unit(tokens[:, :own]), words)}
+            matched = torch.cat([words, matched[:, count:]], 1)
+        return {'global': _level(tokens, matched), 'local': _level(unit(tokens[:, :count]), words)}
 
 
 def _mix(

@@ -243,8 +243,8 @@ class ExpertTransformer(nn.Module):
         check_width(video, self.experts, type(self).__name__)
         rows = video.new_zeros(*expert.shape, self.dim)
         for number, (linear, width) in enumerate(zip(self.project.values(), self.experts.values())):
-            own = expert == number
-            rows[own] = at_least_float32(linear(video[own][:, :width]))
+            of_expert = expert == number
+            rows[of_expert] = at_least_float32(linear(video[of_expert][:, :width]))
         return rows
 
 

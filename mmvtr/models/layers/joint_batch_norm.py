@@ -76,8 +76,8 @@ class JointBatchNorm1d(nn.BatchNorm1d):
         enough = count >= ENOUGH
         # Copy, because the running statistics are updated in place and autograd saves its inputs.
         used = [
-            torch.where(enough, found, running.clone())[:, None]
-            for found, running in ((mean, self.running_mean), (variance, self.running_var))
+            torch.where(enough, batch, running.clone())[:, None]
+            for batch, running in ((mean, self.running_mean), (variance, self.running_var))
         ]
         self._move(mean.detach(), variance.detach(), count, enough)
         return used[0], used[1]
@@ -85,11 +85,11 @@ class JointBatchNorm1d(nn.BatchNorm1d):
     @torch.no_grad()
     def _move(self, mean: Tensor, variance: Tensor, count: Tensor, enough: Tensor) -> None:
         """Update the running statistics by all groups with a variance, in order."""
-        kept = enough.to(self.running_mean)
-        later = kept.flip(0).cumsum(0).flip(0) - kept
-        shares = kept * self.momentum * (1 - self.momentum) ** later
-        old = (1 - self.momentum) ** kept.sum()
+        counted = enough.to(self.running_mean)
+        later = counted.flip(0).cumsum(0).flip(0) - counted
+        shares = counted * self.momentum * (1 - self.momentum) ** later
+        old = (1 - self.momentum) ** counted.sum()
         unbiased = variance * count / (count - 1).clamp_min(1)
-        for running, found in ((self.running_mean, mean), (self.running_var, unbiased)):
-            running.mul_(old).add_((shares * found).sum(0))
+        for running, batch in ((self.running_mean, mean), (self.running_var, unbiased)):
+            running.mul_(old).add_((shares * batch).sum(0))
         self.num_batches_tracked += enough.sum()

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from mmvtr.functional.similarities.token_interaction import token_weights
 from mmvtr.functional.values import at_least_float32
+from mmvtr.models.layers.experts import init_as_bert
 
 #: Width of a flat Gaussian window.
 FLAT = math.inf
@@ -52,7 +53,7 @@ class TokenEncoder(nn.Module):
         self.position_norm = nn.LayerNorm(dim)
         self.dropout = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(block() for _ in range(blocks))
-        self.apply(init_weights)
+        self.apply(init_as_bert)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Encode float [N, L, in_dim], bool [N, L] -> float [N, L, D], undefined at padding.
@@ -155,7 +156,7 @@ class LearntPooling(nn.Module):
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.score = nn.Linear(dim, 1, bias=False)
-        self.apply(init_weights)
+        self.apply(init_as_bert)
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """Pool float [N, L, D] with mask bool [N, L] -> float [N, D]."""
@@ -186,11 +187,3 @@ def gaussian_windows(mask: Tensor, width: float, *, dtype: Optional[torch.dtype]
     center, grid = place / count, place / (count - 1).clamp(min=1)
     exponent = -((grid[:, None] - center[..., None]) ** 2) / (2 * (width / 9) ** 2)
     return (exponent - exponent.amax(-1, keepdim=True)).exp()
-
-
-def init_weights(module: nn.Module) -> None:
-    """Initialise as in these models' codes: linear layers and positions N(0, 0.02), biases 0."""
-    if isinstance(module, (nn.Linear, nn.Embedding)):
-        nn.init.normal_(module.weight, std=0.02)
-    if isinstance(module, nn.Linear) and module.bias is not None:
-        nn.init.zeros_(module.bias)

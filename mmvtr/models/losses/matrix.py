@@ -71,9 +71,9 @@ class MatrixLoss(nn.Module):
             ValueError: its positives are soft, or its weights by direction, and this loss does not
                 support that.
         """
-        one = target if isinstance(target, Target) else target[name]
-        check_readable(one, self)
-        return one
+        single = target if isinstance(target, Target) else target[name]
+        check_readable(single, self)
+        return single
 
     def extra(self, target: Target, name: str, maker: str) -> Any:
         """Return the entry ``name`` that a supervision has put into ``target.extras``.
@@ -127,7 +127,7 @@ class ContrastiveLoss(MatrixLoss):
 
     def compute(self, scores: Tensor, target: Target, temperature: Scalar) -> Tensor:
         sums = self.sums(scores, target, temperature)
-        values = [self.of_sums(one) for one in sums.values()]
+        values = [self.of_sums(terms) for terms in sums.values()]
         return sum(values) / len(values)
 
     def of_sums(self, sums: Sums) -> Tensor:
@@ -186,7 +186,7 @@ class ContrastiveLoss(MatrixLoss):
 
     def finish(self, sums: dict[str, dict[str, Sums]]) -> Tensor:
         """Turn the sums of all blocks of all processes into the 0-dim loss."""
-        values = [self.of_sums(one) for ways in sums.values() for one in ways.values()]
+        values = [self.of_sums(terms) for ways in sums.values() for terms in ways.values()]
         return self.loss_weight * torch.stack(values).mean()
 
 
@@ -372,8 +372,8 @@ class SigmoidLoss(MatrixLoss):
         loss = self._of(logits, labels, target)
         if not self.pseudo_weight:
             return loss
-        known = logits.detach()
-        sides = pseudo_positives(known, labels), pseudo_positives(known.t(), labels.t()).t()
+        fixed = logits.detach()
+        sides = pseudo_positives(fixed, labels), pseudo_positives(fixed.t(), labels.t()).t()
         pseudo = sum(self._of(logits, side, target) for side in sides) / 2
         return loss + self.pseudo_weight * pseudo
 

@@ -71,9 +71,9 @@ class NeighborRetrLoss(MatrixLoss):
         """Return each part by name, 0-dim, unweighted; all NaN if an input is not finite, so that
         the retriever's error names the batch."""
         local, whole = (matrices[name] for name in self.existing(matrices))
-        one = self.target(target, self.reads[0])
-        hubness = one.extras.get('hubness', {})
-        counts = one.counts if isinstance(one.counts, Mapping) else {}
+        single = self.target(target, self.reads[0])
+        hubness = single.extras.get('hubness', {})
+        counts = single.counts if isinstance(single.counts, Mapping) else {}
         missing = [way for way in WAYS if way not in hubness or way not in counts]
         if missing:
             raise ValueError(
@@ -84,9 +84,9 @@ class NeighborRetrLoss(MatrixLoss):
         read = (local, whole, *counts.values(), *hubness.values())
         if not torch.stack([x.isfinite().all() for x in read]).all():
             return dict.fromkeys(PARTS, local.sum() * torch.nan)
-        straight = self._direction('t2v', local, whole, one.positives, one, temperature)
-        turned = (x.t() for x in (local, whole, one.positives))
-        back = self._direction('v2t', *turned, one, temperature)
+        straight = self._direction('t2v', local, whole, single.positives, single, temperature)
+        turned = (x.t() for x in (local, whole, single.positives))
+        back = self._direction('v2t', *turned, single, temperature)
         return {name: (value + back[name]) / 2 for name, value in straight.items()}
 
     def _direction(

@@ -41,8 +41,8 @@ class DistributionObjective(nn.Module):
         self, texts: Levels, videos: Levels, target: Target, batch: LocalBatch | None = None
     ) -> dict[str, Tensor]:
         """Return ``{'loss': ...}`` of the joint batch, and figures for the log."""
-        found = self.compute(self._gaussian(texts), self._gaussian(videos), target)
-        return {**found, 'loss': self.loss_weight * found['loss']}
+        losses = self.compute(self._gaussian(texts), self._gaussian(videos), target)
+        return {**losses, 'loss': self.loss_weight * losses['loss']}
 
     def compute(self, texts: Embedding, videos: Embedding, target: Target) -> dict[str, Tensor]:
         """Return the unweighted ``'loss'``, and figures."""
@@ -50,10 +50,10 @@ class DistributionObjective(nn.Module):
 
     def _gaussian(self, levels: Levels) -> Embedding:
         if self.level not in levels or levels[self.level].log_std is None:
-            known = [name for name, level in levels.items() if level.log_std is not None]
+            offered = [name for name, level in levels.items() if level.log_std is not None]
             raise UnknownKey(
                 f'{type(self).__name__} reads the Gaussian level {self.level!r}, the model offers '
-                f'{known}: give it heads'
+                f'{offered}: give it heads'
             )
         return levels[self.level]
 

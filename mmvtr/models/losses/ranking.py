@@ -210,7 +210,11 @@ class RelevantRankingLoss(MatrixLoss):
 
     def further(self, target: Target) -> Tensor:
         """Return the further positives beside the annotated pairs, bool [T, V]."""
-        return self._relevant(target) & ~target.positives
+        if self.threshold is not None:
+            relevant = known_of(target, 'relevance', self) >= self.threshold
+        else:
+            relevant = self.extra(target, 'relevant', 'RelevanceSupervision')
+        return relevant & ~target.positives
 
     def _with_lone(self, part: Part) -> Part:
         """Add a column that is the positive of rows without one, and a negative of none."""
@@ -223,11 +227,6 @@ class RelevantRankingLoss(MatrixLoss):
             F.pad(margin, (0, 1)),
             F.pad(weights, (0, 1)),
         )
-
-    def _relevant(self, target: Target) -> Tensor:
-        if self.threshold is not None:
-            return known_of(target, 'relevance', self) >= self.threshold
-        return self.extra(target, 'relevant', 'RelevanceSupervision')
 
 
 @MODELS.register_module()

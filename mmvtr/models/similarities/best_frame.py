@@ -13,7 +13,7 @@ from mmvtr.functional.similarities.best_frames import (
     best_frames,
     paired_best_frames,
 )
-from mmvtr.functional.values import at_least_float32
+from mmvtr.functional.values import at_least_float32, product
 from mmvtr.models.layers.pooling import unit
 from mmvtr.models.similarities.cosine import level_weights
 from mmvtr.registry import MODELS
@@ -256,7 +256,6 @@ def largest(texts: Tensor, frames: Frames, *, entries: int = 2**22) -> Tensor:
     rows = max(1, entries // max(mask.numel(), 1))
     parts = []
     for part in texts.split(rows):
-        with torch.autocast(part.device.type, enabled=False):
-            products = (part @ vectors.flatten(0, 1).t()).unflatten(1, mask.shape)
+        products = product(part, vectors.flatten(0, 1).t()).unflatten(1, mask.shape)
         parts.append(products.masked_fill_(~mask, -math.inf).amax(-1))
     return torch.cat(parts)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from mmvtr.functional.similarities.token_interaction import below_shortlist, token_scores
-from mmvtr.functional.values import at_least_float32, check_range
+from mmvtr.functional.values import at_least_float32, check_range, product
 from mmvtr.models.layers.cross_encoder import CrossEncoder
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels, with_tokens
@@ -91,37 +91,35 @@ class CascadeSimilarity(nn.Module):
         Raises:
             ValueError: a side carries no tokens, or an item has no valid one.
         """
-        found = self.first_stage(texts, videos)
-        first = found['global'] + found['token']
+        matrices = self.first_stage(texts, videos)
+        first = matrices['global'] + matrices['token']
         if self.training:
-            return {**found, 'scores': first}
+            return {**matrices, 'scores': first}
         count = first.shape[1]
         self.exact = self.shortlist is None or self.shortlist >= count
-        kept = count if self.exact else self.shortlist
+        length = count if self.exact else self.shortlist
         columns = torch.arange(count, device=first.device).expand(first.shape)
         if not self.exact:
-            columns = first.sort(dim=1, descending=True, stable=True).indices[:, :kept]
+            columns = first.sort(dim=1, descending=True, stable=True).indices[:, :length]
         rows = torch.arange(len(first), device=first.device)[:, None].expand(columns.shape)
         fused = self.fuse(texts, videos, rows.flatten(), columns.flatten()).view(columns.shape)
         if self.exact:
-            return {**found, 'fusion': fused, 'scores': first + fused}
+            return {**matrices, 'fusion': fused, 'scores': first + fused}
         best = first.gather(1, columns) + fused
         return {'first': first, 'scores': below_shortlist(first, columns, best)}
 
     def first_stage(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
         """Return ``'global'`` and ``'token'``, [T, V] each, without the fusion."""
         t, v = _with_tokens(texts, 'texts'), _with_tokens(videos, 'videos')
-        with torch.autocast(t.mean.device.type, enabled=False):
-            products = at_least_float32(t.mean) @ at_least_float32(v.mean).t()
-            return {'global': products, 'token': _sum_of_best_rows(t, v, _weights(texts))}
+        products = product(at_least_float32(t.mean), at_least_float32(v.mean).t())
+        return {'global': products, 'token': _sum_of_best_rows(t, v, _weights(texts))}
 
     @torch.no_grad()
     def ranking(self, texts: Levels, videos: Levels) -> Tensor:
         """Return TACo's ranking of pairs, [T, V], by vectors and unweighted tokens of interest."""
         t, v = _with_tokens(texts, 'texts'), _with_tokens(videos, 'videos')
-        with torch.autocast(t.mean.device.type, enabled=False):
-            products = at_least_float32(t.mean) @ at_least_float32(v.mean).t()
-            return products + _sum_of_best_rows(t, v, (_weights(texts) > 0).to(products.dtype))
+        products = product(at_least_float32(t.mean), at_least_float32(v.mean).t())
+        return products + _sum_of_best_rows(t, v, (_weights(texts) > 0).to(products.dtype))
 
     def fuse(self, texts: Levels, videos: Levels, rows: Tensor, columns: Tensor) -> Tensor:
         """Score P pairs by the fusion, some at a time.
@@ -143,8 +141,8 @@ class CascadeSimilarity(nn.Module):
         text, video = _cut(t.mask[rows]), _cut(v.mask[columns])
 
         def scores(words: Tensor, frames: Tensor) -> Tensor:
-            own = words[rows, : text.shape[1]], text, frames[columns, : video.shape[1]], video
-            return self.fusion(*own)
+            sides = words[rows, : text.shape[1]], text, frames[columns, : video.shape[1]], video
+            return self.fusion(*sides)
 
         if not torch.is_grad_enabled():
             return scores(t.tokens, v.tokens)

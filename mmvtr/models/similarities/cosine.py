@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.functional.uncertainty.gaussian import closed_form_distance
-from mmvtr.functional.values import at_least_float32, check_one_of
+from mmvtr.functional.values import at_least_float32, check_one_of, product
 from mmvtr.models.layers.pooling import unit
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
@@ -61,13 +61,11 @@ class CosineSimilarity(nn.Module):
 
     def compare(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
         """Return the matrices of :meth:`forward` from prepared levels."""
-        device = next(iter(texts.values())).mean.device.type
-        with torch.autocast(device, enabled=False):
-            matrices = {name: texts[name].mean @ videos[name].mean.t() for name in self.weights}
-            if len(matrices) == 1:
-                matrices['scores'] = next(iter(matrices.values()))
-            else:
-                matrices['scores'] = sum(w * matrices[name] for name, w in self.weights.items())
+        matrices = {n: product(texts[n].mean, videos[n].mean.t()) for n in self.weights}
+        if len(matrices) == 1:
+            matrices['scores'] = next(iter(matrices.values()))
+        else:
+            matrices['scores'] = sum(w * matrices[name] for name, w in self.weights.items())
         return matrices
 
 
@@ -122,20 +120,19 @@ class GaussianSimilarity(nn.Module):
     def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
         """Map levels of T texts, V videos -> ``'gaussian'`` and ``'scores'`` [T, V], the same."""
         t, v = self._gaussian(texts), self._gaussian(videos)
-        with torch.autocast(t.mean.device.type, enabled=False):
-            if self.form == 'distance':
-                scores = -closed_form_distance(t.mean, t.log_std, v.mean, v.log_std)
-            else:
-                spread_t, spread_v = ((2 * e.log_std).exp().sum(-1) / 2 for e in (t, v))
-                scores = t.mean @ v.mean.t() - spread_t[:, None] - spread_v
+        if self.form == 'distance':
+            scores = -closed_form_distance(t.mean, t.log_std, v.mean, v.log_std)
+        else:
+            spread_t, spread_v = ((2 * e.log_std).exp().sum(-1) / 2 for e in (t, v))
+            scores = product(t.mean, v.mean.t()) - spread_t[:, None] - spread_v
         return {self.level: scores, 'scores': scores}
 
     def _gaussian(self, items: Levels) -> Embedding:
-        found = items.get(self.level)
-        if found is None or found.log_std is None:
+        level = items.get(self.level)
+        if level is None or level.log_std is None:
             raise ValueError(
                 f'{type(self).__name__} needs sigma: level {self.level!r} '
-                + ('is missing' if found is None else 'is not Gaussian')
+                + ('is missing' if level is None else 'is not Gaussian')
                 + "; give the model heads, as model.heads = dict(type='GaussianHead')"
             )
-        return Embedding(at_least_float32(found.mean), log_std=at_least_float32(found.log_std))
+        return Embedding(at_least_float32(level.mean), log_std=at_least_float32(level.log_std))

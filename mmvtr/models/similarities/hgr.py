@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmvtr.functional.values import recomputed
+from mmvtr.functional.values import product, recomputed
 from mmvtr.models.layers.pooling import check_mask, masked, unit
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, with_tokens
@@ -64,8 +64,7 @@ class HGRSimilarity(nn.Module):
             ValueError: a level carries no tokens, or a video has no valid frame.
         """
         sentences, clips = unit(texts['sentence'].mean), unit(videos['sentence'].mean)
-        with torch.autocast(sentences.device.type, enabled=False):
-            matrices = {'sentence': sentences @ clips.t()}
+        matrices = {'sentence': product(sentences, clips.t())}
         for name in self.levels[1:]:
             _, nodes, node_mask, _ = with_tokens(texts[name], name, 'texts')
             _, frames, frame_mask, _ = with_tokens(videos[name], name, 'videos')

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
-from mmvtr.functional.values import at_least_float32
+from mmvtr.functional.values import at_least_float32, product
 from mmvtr.models.layers.pooling import check_mask, masked
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels, pad_tokens, with_tokens
@@ -34,10 +33,8 @@ class ExpertSimilarity(nn.Module):
         """
         t, v = texts['global'], videos['global']
         phrases, vectors, available = _tokens(t, v)
-        with torch.autocast(phrases.device.type, enabled=False):
-            products = phrases.flatten(1) @ vectors.flatten(1).t()
-            weights = phrases.norm(dim=-1) @ available.to(phrases.dtype).t()
-        return {'scores': products / weights}
+        weights = product(phrases.norm(dim=-1), available.to(phrases.dtype).t())
+        return {'scores': product(phrases.flatten(1), vectors.flatten(1).t()) / weights}
 
     def experts(self, items: Levels) -> Tensor:
         """Return the vectors stored to teach another model, float [N, E, D], zero if missing.

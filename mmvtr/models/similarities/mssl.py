@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.functional.similarities.best_frames import proposal_pooling, proposal_windows
-from mmvtr.functional.values import at_least_float32, recomputed
+from mmvtr.functional.values import at_least_float32, product, recomputed
 from mmvtr.models.layers.pooling import check_mask
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, pad_tokens, with_tokens
@@ -138,8 +138,7 @@ class MSSLSimilarity(nn.Module):
 
     def _lengths(self, clips: Tensor) -> Tensor:
         """Return the lengths of the proposals, float [V, P]."""
-        with torch.autocast(clips.device.type, enabled=False):
-            return _length(self.pooling @ clips)
+        return _length(product(self.pooling, clips))
 
     def _proposals(self, queries: Tensor, clips: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Return inner products with proposals, and these over the lengths, [T, V, P]."""
@@ -176,9 +175,9 @@ class MSSLSimilarity(nn.Module):
                 f'MSSLSimilarity takes {count} clips per video, the encoder gives {clips.shape[1]}'
             )
         check_mask(mask, 'mask of frames')
-        one = len(self.pooling) * (texts + mask.shape[1] + clips.shape[2])
+        size = len(self.pooling) * (texts + mask.shape[1] + clips.shape[2])
         whole = at_least_float32(clips), at_least_float32(frames), mask
-        yield from zip(*(x.split(max(1, self.entries // one)) for x in whole))
+        yield from zip(*(x.split(max(1, self.entries // size)) for x in whole))
 
 
 def _length(x: Tensor) -> Tensor:

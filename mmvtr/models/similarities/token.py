@@ -72,7 +72,10 @@ class TokenSimilarity(ShortlistSimilarity):
         entries: int = 2**22,
     ) -> None:
         super().__init__(level=level, shortlist=shortlist)
-        _check_choices(mode, weights, dim)
+        check_one_of((*SIDES, 'sentence'), mode=mode)
+        check_one_of((None, 'drl', 'uatvr'), weights=weights)
+        if weights is not None and not dim:
+            raise ValueError(f'weights={weights!r} needs dim, the width of the tokens')
         if mode == 'sentence' and (weights or official_mask or shortlist):
             raise ValueError(
                 "mode 'sentence' has no weights, official_mask or shortlist: "
@@ -150,13 +153,6 @@ class TokenSimilarity(ShortlistSimilarity):
             return None
         tokens = unit(tokens) if self.weights == 'uatvr' else tokens
         return token_weights(self.weighers[side](tokens).squeeze(-1), mask)
-
-
-def _check_choices(mode: str, weights: Optional[str], dim: Optional[int]) -> None:
-    check_one_of((*SIDES, 'sentence'), mode=mode)
-    check_one_of((None, 'drl', 'uatvr'), weights=weights)
-    if weights is not None and not dim:
-        raise ValueError(f'weights={weights!r} needs dim, the width of the tokens')
 
 
 def _mlp(dim: int, hidden: int) -> nn.Sequential:

@@ -96,8 +96,8 @@ class XPoolSimilarity(ShortlistSimilarity):
             pairs = rows.reshape(-1)[part], columns.reshape(-1)[part]
             # Checkpointed: the vectors of a tile are recomputed in the backward pass.
             parts.append(recomputed(self._pairs, *state, v.mask, *pairs, (step, first)))
-        found = torch.cat(parts) if parts else queries.sum() * 0.0 + texts.new_zeros(0)
-        return found.view(columns.shape)
+        scores = torch.cat(parts) if parts else queries.sum() * 0.0 + texts.new_zeros(0)
+        return scores.view(columns.shape)
 
     def _pairs(
         self,
@@ -125,5 +125,5 @@ class XPoolSimilarity(ShortlistSimilarity):
         if not self.training or not self.dropout:
             return x
         generator = torch.Generator().manual_seed(1_000_003 * draw[0] + draw[1])
-        kept = torch.rand(x.shape, generator=generator) >= self.dropout
-        return x * kept.to(x.device, x.dtype) / (1 - self.dropout)
+        keep = torch.rand(x.shape, generator=generator) >= self.dropout
+        return x * keep.to(x.device, x.dtype) / (1 - self.dropout)

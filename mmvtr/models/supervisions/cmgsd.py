@@ -172,16 +172,16 @@ def margins_by_own(
         float [T, V], margins; alpha for a text without a video, or a video without a text.
     """
     index, partner = (pairs.rows, pairs.columns)[:: 1 if of == 'videos' else -1]
-    known = index.bincount(minlength=pairs.shape[of == 'texts']) > 0
+    paired = index.bincount(minlength=pairs.shape[of == 'texts']) > 0
     # 0, not NaN, without a partner: in a product a NaN would reach the gradients of all others.
-    own = torch.where(known[:, None], pairs.means(units, of=of), 0.0)
-    place = known.cumsum(0) - 1  # items without a partner are in no pair
+    means = torch.where(paired[:, None], pairs.means(units, of=of), 0.0)
+    place = paired.cumsum(0) - 1  # items without a partner are in no pair
     left_out = (place[index], partner) if over == 'negatives' else (index[:0], partner[:0])
     # Half precision would lose 1 - a cosine near 1.
     with torch.autocast(units.device.type, enabled=False):
-        by = standard_of_products(own[known], units, left_out, unbiased=unbiased)
-        x = 1 - (own @ units.t() if of == 'videos' else units @ own.t())
-    nobody = ~known[:, None] if of == 'videos' else ~known
+        by = standard_of_products(means[paired], units, left_out, unbiased=unbiased)
+        x = 1 - (means @ units.t() if of == 'videos' else units @ means.t())
+    nobody = ~paired[:, None] if of == 'videos' else ~paired
     return margins_by(by, x.masked_fill(nobody, torch.nan), alpha=alpha, beta=beta)
 
 
@@ -207,8 +207,8 @@ class Projection(nn.Module):
         """Map float [N, in_dim] -> [N, dim]; dropout is drawn from the CPU's generator."""
         x = F.relu(x)
         if self.training and self.dropout:
-            kept = torch.rand(x.shape, generator=generator) >= self.dropout
-            x = x * kept.to(x.device) / (1 - self.dropout)
+            keep = torch.rand(x.shape, generator=generator) >= self.dropout
+            x = x * keep.to(x.device) / (1 - self.dropout)
         return self.linear(x)
 
 

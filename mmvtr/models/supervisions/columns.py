@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from mmvtr.functional.losses.contrastive import WAYS, Columns
 from mmvtr.models.blocks import BlockSupervision, Pairs
 from mmvtr.models.similarities.cosine import CosineSimilarity
-from mmvtr.models.target import Filled, Target
+from mmvtr.models.target import Filled, Target, slots_of
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, take
 
@@ -81,7 +81,7 @@ class ColumnSupervision(BlockSupervision):
         self.similarity = CosineSimilarity(levels=levels)
 
     def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> tuple[Levels, Levels]:
-        """Return the unit vectors of both sides by level."""
+        """Return the unit vectors of texts and of videos, by level."""
         return self.similarity.prepare(texts), self.similarity.prepare(videos)
 
     def block(self, begun: tuple[Levels, Levels], rows: slice, target: Target) -> Filled:
@@ -116,14 +116,14 @@ def columns_of(
         columns[way] = []
         for kind in kinds:
             entries = entries_of(kind, positives, way)
-            found, anchor = scores(entries), entries.anchor
-            weights = entries.among / _rows_of_anchor(anchor).to(found.dtype)
+            values, anchor = scores(entries), entries.anchor
+            weights = entries.among / _rows_of_anchor(anchor).to(values.dtype)
             if judged is not None:
                 pair_weights = judged(way, entries)
                 if kind == 'reverse':  # the pair itself is not down-weighted
                     pair_weights = pair_weights.scatter(1, anchor[:, None], 1.0)
                 weights = weights * pair_weights
-            columns[way].append(Columns(found, weights, anchor))
+            columns[way].append(Columns(values, weights, anchor))
     return columns
 
 
@@ -153,29 +153,29 @@ def weighted_columns(
     Raises:
         ValueError: the columns are not of these kinds.
     """
-    made: dict[str, list[Columns]] = {}
+    new: dict[str, list[Columns]] = {}
     for way, other in zip(WAYS, reversed(WAYS)):
         if len(columns.get(way, ())) != len(kinds):
             raise ValueError(
                 f'{way} has {len(columns.get(way, ()))} columns, expected the kinds {[*kinds]}'
             )
         turn = (lambda x: x) if way == 't2v' else torch.t
-        match, own, others = turn(positives), turn(pair_weights[way]), turn(pair_weights[other]).t()
-        made[way] = []
-        for kind, one in zip(kinds, columns[way]):
+        match, w, others = turn(positives), turn(pair_weights[way]), turn(pair_weights[other]).t()
+        new[way] = []
+        for kind, old in zip(kinds, columns[way]):
             entries = entries_of(kind, positives, way)
             if kind == 'own':
-                partners = match.to(own.dtype)
+                partners = match.to(w.dtype)
                 number = partners.sum(1)
-                weights = (own @ partners.t() / number.clamp_min(1)).masked_fill(number == 0, 1.0)
+                weights = (w @ partners.t() / number.clamp_min(1)).masked_fill(number == 0, 1.0)
             elif kind == 'partner':
-                weights = own[entries.anchor]
+                weights = w[entries.anchor]
             else:
                 weights = others[entries.rows]
-            rows = _rows_of_anchor(entries.anchor).to(one.weights.dtype)
-            weights = rule(one.weights * rows, weights.to(one.weights.dtype)) * entries.among / rows
-            made[way].append(one._replace(weights=weights))
-    return made
+            rows = _rows_of_anchor(entries.anchor).to(old.weights.dtype)
+            weights = rule(old.weights * rows, weights.to(old.weights.dtype)) * entries.among / rows
+            new[way].append(old._replace(weights=weights))
+    return new
 
 
 def check_columns(
@@ -183,8 +183,9 @@ def check_columns(
 ) -> None:
     """Raise ValueError if a loss reads scores that are not cosines, as columns are.
 
-    A similarity's ``cosines`` lists its matrices that are cosines, and their levels.  The parts of
-    a combined supervision are checked one by one.
+    A similarity's ``cosines`` lists its matrices that are cosines, and their levels.  A loss whose
+    own class does not set ``slots`` may read columns.  The parts of a combined supervision are
+    checked one by one.
 
     Raises:
         ValueError: a loss reads columns beside a matrix that is not a cosine of their levels.
@@ -195,9 +196,10 @@ def check_columns(
         return
     levels, cosines = supervision.similarity.levels, getattr(similarity, 'cosines', {})
     for name, loss in losses.items():
-        if 'columns' not in (getattr(loss, 'slots', None) or ()):
+        slots = slots_of(loss)
+        if slots is not None and 'columns' not in slots:
             continue
-        for matrix in loss.reads:
+        for matrix in getattr(loss, 'reads', ()):
             of = cosines.get(matrix)
             if of is None or not set(of) <= set(levels):
                 read = f'{matrix!r} of {type(similarity).__name__}, which loss {name!r} reads,'
@@ -205,7 +207,8 @@ def check_columns(
                 raise ValueError(
                     f'{type(supervision).__name__}: its columns are cosines of {[*levels]}, but '
                     f'{read} {what}: take other levels=, or a CosineSimilarity (a similarity of '
-                    'your own says in `cosines` of which levels its matrices are)'
+                    'your own says in `cosines` of which levels its matrices are, a loss of your '
+                    'own in `slots` what it reads)'
                 )
 
 

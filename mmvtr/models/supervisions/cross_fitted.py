@@ -142,8 +142,8 @@ class CrossFittedTeachers(EarlyTeacher):
                 )
             levels = {}
             for k, copy in enumerate(self.copies):
-                found = drop_tokens(self._model.encoded_by(copy, inputs, side), keep=keep)
-                levels.update({f'{PREFIX}{k}.{name}': level for name, level in found.items()})
+                encoded = drop_tokens(self._model.encoded_by(copy, inputs, side), keep=keep)
+                levels.update({f'{PREFIX}{k}.{name}': level for name, level in encoded.items()})
             like = next(iter(levels.values())).mean
             levels[PREFIX + HALF] = Embedding(halves[:, None].to(like))
             sides.append(levels)
@@ -151,11 +151,11 @@ class CrossFittedTeachers(EarlyTeacher):
 
 
 class Judges:
-    """Two supervisions combined into one that fills weights only and has no figures.
+    """Combine the supervisions of two models into one that sets only weights, without figures.
 
     Args:
-        each: supervisions of the models trained on half 0 and on half 1.  Levels ``'<k>.<name>'``
-            are those of model k, the level :data:`HALF` has the halves of the items.
+        each: supervisions of the models trained on half 0 and on half 1.  They read the levels
+            ``'<k>.<name>'`` of model k; the level :data:`HALF` holds the half of each item.
     """
 
     def __init__(self, each: Sequence[nn.Module]) -> None:
@@ -163,10 +163,10 @@ class Judges:
 
     def __call__(self, texts: Levels, videos: Levels, target: Target) -> Filled:
         """Return the target of the joint batch with weights [T, V]."""
-        made = [
+        each = [
             judge(_of(texts, k), _of(videos, k), target)[0] for k, judge in enumerate(self.each)
         ]
-        return self._joined(made, target, _halves(texts), _halves(videos)), {}
+        return self._joined(each, target, _halves(texts), _halves(videos)), {}
 
     def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Any]:
         """Prepare the blocks of both."""
@@ -177,17 +177,17 @@ class Judges:
 
     def block(self, begun: dict[str, Any], rows: slice, target: Target) -> Filled:
         """Return the target of the texts ``rows``."""
-        made = [judge.block(own, rows, target)[0] for judge, own in zip(self.each, begun['each'])]
-        return self._joined(made, target, begun['texts'][rows], begun['videos']), {}
+        each = [judge.block(own, rows, target)[0] for judge, own in zip(self.each, begun['each'])]
+        return self._joined(each, target, begun['texts'][rows], begun['videos']), {}
 
     def finish(self, begun: dict[str, Any], sums: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return an empty dict of figures."""
         return {}
 
     def _joined(
-        self, made: Sequence[Target], annotated: Target, of_texts: Tensor, of_videos: Tensor
+        self, targets: Sequence[Target], annotated: Target, of_texts: Tensor, of_videos: Tensor
     ) -> Target:
-        for judge, target in zip(self.each, made):
+        for judge, target in zip(self.each, targets):
             pairs = zip(Target._fields, target, annotated) if isinstance(target, Target) else ()
             changed = [name for name, mine, theirs in pairs if mine is not theirs]
             if changed != ['weights']:
@@ -200,7 +200,7 @@ class Judges:
             held_out = torch.where(of_texts[:, None] == 0, one, zero)
             return torch.where(of_texts[:, None] == of_videos, held_out, (zero + one) / 2)
 
-        return annotated._replace(weights=each_way(joined, *(target.weights for target in made)))
+        return annotated._replace(weights=each_way(joined, *(target.weights for target in targets)))
 
 
 def _of(levels: Levels, k: int) -> Levels:

@@ -318,15 +318,15 @@ def uncertainty(
 
 def eta_sums(eta: Tensor, p: Tensor, pairs: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
     """Return a block's sums for :func:`eta_figures`, from eta, p, float [T, V], and positives."""
-    own, p_own = eta[pairs], p[pairs]
-    sure = (eta > SURE).sum() - (own > SURE).sum()
+    eta_own, p_own = eta[pairs], p[pairs]
+    sure = (eta > SURE).sum() - (eta_own > SURE).sum()
     return dict(
-        eta=eta.sum() - own.sum(),
+        eta=eta.sum() - eta_own.sum(),
         sure=sure.to(eta.dtype),
         match_positive=p_own.sum(),
         match_negative=p.sum() - p_own.sum(),
-        positives=eta.new_tensor(len(own)),
-        negatives=eta.new_tensor(eta.numel() - len(own)),
+        positives=eta.new_tensor(len(eta_own)),
+        negatives=eta.new_tensor(eta.numel() - len(eta_own)),
     )
 
 

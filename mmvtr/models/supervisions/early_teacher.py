@@ -235,11 +235,11 @@ class EarlyTeacher(nn.Module):
         if not self.acts:
             return live, logs
         with torch.no_grad():
-            made, figures = self._copied_supervision()(self.seen(texts), self.seen(videos), target)
+            new, figures = self._copied_supervision()(self.seen(texts), self.seen(videos), target)
         sums = {}
-        if isinstance(made, Target):
-            made, sums = self._weighted(made, target, self.power)
-        return made, {**_together(logs, figures), **self._figures(sums)}
+        if isinstance(new, Target):
+            new, sums = self._weighted(new, target, self.power)
+        return new, {**_together(logs, figures), **self._figures(sums)}
 
     def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Any]:
         """Prepare the blocks of both supervisions."""
@@ -258,11 +258,11 @@ class EarlyTeacher(nn.Module):
         if 'taught' not in begun:
             return live, sums
         with torch.no_grad():
-            made, taught = self._copied_supervision().block(begun['taught'], rows, target)
-            made, own = self._weighted(made, target, begun['power'])
+            new, taught = self._copied_supervision().block(begun['taught'], rows, target)
+            new, figures = self._weighted(new, target, begun['power'])
         sums = {f'live.{name}': value for name, value in sums.items()}
         sums.update({f'taught.{name}': value for name, value in taught.items()})
-        return made, {**sums, **own}
+        return new, {**sums, **figures}
 
     def finish(self, begun: dict[str, Any], sums: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return losses and figures from the sums over all blocks, as :meth:`forward`."""
@@ -286,17 +286,17 @@ class EarlyTeacher(nn.Module):
         if self.share is None:
             return weights
         if isinstance(weights, Mapping):
-            return {way: self._calibrated(one, power) for way, one in weights.items()}
+            return {way: self._calibrated(x, power) for way, x in weights.items()}
         return 1 - (1 - weights).clamp(0, SUREST).pow(power)
 
-    def _weighted(self, made: Target, annotated: Target, power: Tensor) -> Filled:
+    def _weighted(self, target: Target, annotated: Target, power: Tensor) -> Filled:
         """Return the target with calibrated weights, and sums over its unannotated pairs."""
-        if made.weights is None:
-            return made, {}
+        if target.weights is None:
+            return target, {}
         negatives = ~annotated.positives
-        before = _counts(1 - mean_weights(made)[negatives])
-        made = made._replace(weights=self._calibrated(made.weights, power))
-        weights = mean_weights(made)
+        before = _counts(1 - mean_weights(target)[negatives])
+        target = target._replace(weights=self._calibrated(target.weights, power))
+        weights = mean_weights(target)
         sums = dict(
             down_weighted=(1 - weights).masked_fill(~negatives, 0.0).sum(),
             down_weighted_count=((weights < 0.5) & negatives).sum(),
@@ -304,7 +304,7 @@ class EarlyTeacher(nn.Module):
             texts=torch.tensor(len(weights), device=weights.device),
             before=before,
         )
-        return made, {f'teacher.{name}': x.to(weights.dtype) for name, x in sums.items()}
+        return target, {f'teacher.{name}': x.to(weights.dtype) for name, x in sums.items()}
 
     def _figures(self, sums: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return figures for the log, and update the power."""

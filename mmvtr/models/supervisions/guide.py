@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mmvtr.functional.losses.negative_weights import check_rule, guide_weights, hardness_weights
-from mmvtr.functional.values import check_one_of, check_range
+from mmvtr.functional.values import check_one_of, check_range, product
 from mmvtr.models.blocks import BlockSupervision, Pairs
 from mmvtr.models.embedders.sentence_transformer import load_embedder
 from mmvtr.models.similarities.cosine import CosineSimilarity
@@ -113,8 +113,8 @@ class GuideSupervision(BlockSupervision):
             try:
                 self._reader = reader_of(guide)
             except ValueError as error:
-                known = f'{[*GUIDES]}, an encoder or a file'
-                raise ValueError(f'guide must be one of {known}: {error}') from None
+                choices = f'{[*GUIDES]}, an encoder or a file'
+                raise ValueError(f'guide must be one of {choices}: {error}') from None
             if by == 'videos':
                 raise ValueError(f'the guide {guide[:80]!r} compares captions: leave by={by!r} out')
             by = 'texts'
@@ -198,10 +198,10 @@ class GuideSupervision(BlockSupervision):
         guides, model = begun
         with torch.no_grad():
             scores = self._scores(guides, rows, target)
-            own = dict(
+            best = dict(
                 t2v=_best(scores, target.positives), v2t=_best(scores.t(), target.positives.t())
             )
-            weights = self._weights(scores, own['t2v'])
+            weights = self._weights(scores, best['t2v'])
         excluded = (weights < 0.5) & ~target.positives
         sums = dict(excluded=excluded.sum().to(scores.dtype), texts=scores.new_tensor(len(scores)))
         if self.treat == 'positive':
@@ -209,30 +209,29 @@ class GuideSupervision(BlockSupervision):
         if self.kinds:
 
             def judged(way: str, entries: Entries) -> Tensor:
-                return self._weights(self._among(guides, entries), own[way][entries.anchor])
+                return self._weights(self._among(guides, entries), best[way][entries.anchor])
 
             scored = cosines_of(self.similarity, model)
             columns = columns_of(target.positives, self.kinds, scored, judged)
             target = target._replace(columns=columns)
         if self.bar_of == 'anchor':
-            weights = dict(t2v=weights, v2t=self._weights(scores.t(), own['v2t']).t())
+            weights = dict(t2v=weights, v2t=self._weights(scores.t(), best['v2t']).t())
         return target.weigh(weights), sums
 
     def finish(self, begun: Any, sums: dict[str, Tensor]) -> dict[str, Tensor]:
         """Turn sums over all blocks into the figure for the log."""
         return {'guided_per_text': sums['excluded'] / sums['texts'].clamp_min(1)}
 
-    def _weights(self, scores: Tensor, own: Tensor) -> Tensor:
+    def _weights(self, scores: Tensor, best: Tensor) -> Tensor:
         options = dict(rule=self.rule, margin=self.margin, softness=self.softness)
-        return guide_weights(scores, own, **options)
+        return guide_weights(scores, best, **options)
 
     @torch.no_grad()
     def _among(self, guides: Any, entries: Entries) -> Tensor:
         """Return the guide's scores of the items that columns compare, float [M, N]."""
         if self.guide == 'scores':
             return cosines_of(self.similarity, guides)(entries)
-        with torch.autocast(guides[0].device.type, enabled=False):
-            return guides[entries.side][entries.rows] @ guides[entries.against].T
+        return product(guides[entries.side][entries.rows], guides[entries.against].T)
 
     def _scores(self, begun: Any, rows: slice, target: Target) -> Tensor:
         """Return the guide's scores of the texts ``rows``, float [R, V]."""
@@ -241,8 +240,7 @@ class GuideSupervision(BlockSupervision):
         texts, videos = begun
         if self.guide == 'scores':
             return self.similarity.compare(take(texts, rows), videos)['scores']
-        with torch.autocast(texts.device.type, enabled=False):
-            return texts[rows] @ videos.T
+        return product(texts[rows], videos.T)
 
 
 def _best(scores: Tensor, positives: Tensor) -> Tensor:
@@ -357,8 +355,8 @@ class EncodedCaptions:
             if self._encoder is None:
                 self._encoder = load_embedder(self.name).to(device)
             with torch.autocast(device.type, enabled=False):  # kept for the whole training
-                found = self._encoder.encode(new, convert_to_tensor=True, show_progress_bar=False)
-            self._known.update(zip(new, found.clone().float().cpu()))
+                vectors = self._encoder.encode(new, convert_to_tensor=True, show_progress_bar=False)
+            self._known.update(zip(new, vectors.clone().float().cpu()))
         return torch.stack([self._known[x] for x in captions]) if captions else None
 
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmvtr.functional.losses.neighbours import centrality_weights
-from mmvtr.functional.values import at_least_float32, check_range
+from mmvtr.functional.values import at_least_float32, check_range, product
 from mmvtr.models.bank import MemoryBank
 from mmvtr.models.layers.pooling import unit
 from mmvtr.models.target import Filled, Target
@@ -93,8 +93,7 @@ class HubSupervision(nn.Module):
         if not len(others):
             return at_least_float32(items.mean).sum(1) * 0.0
         x, y = (unit(a) for a in (items.mean, others))
-        with torch.autocast(x.device.type, enabled=False):
-            return x @ y.mean(0).to(x.dtype)
+        return product(x, y.mean(0).to(x.dtype))
 
 
 def _spread(values: Tensor) -> Tensor:

@@ -84,18 +84,15 @@ class RelativeScoreSupervision(Ramped, BlockSupervision):
         """Return the target of the texts ``rows`` with weights, and sums over its entries."""
         scores = self.similarity.compare(take(begun['texts'], rows), begun['videos'])['scores']
         references = (begun['best_t'][rows, None], begun['best_v'])
-        eta = eta_of(scores, *references, slack=self._slack(target), softness=self.softness)
+        slack = self.slack
+        if self.agreement:
+            slack = slack + self.agreement * known_of(target, 'agreement', self)
+        eta = eta_of(scores, *references, slack=slack, softness=self.softness)
         return down_weight(target, eta, floor=self.floor, share=self.faded_in)
 
     def finish(self, begun: dict[str, Any], sums: dict[str, Tensor]) -> dict[str, Tensor]:
         """Turn sums over all blocks into figures for the log."""
         return weight_figures(sums)
-
-    def _slack(self, target: Target) -> Scalar:
-        """Return the number or matrix that is added to the scores."""
-        if not self.agreement:
-            return self.slack
-        return self.slack + self.agreement * known_of(target, 'agreement', self)
 
 
 def relative_eta(

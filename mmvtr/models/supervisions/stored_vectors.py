@@ -6,13 +6,13 @@ from typing import Any, Optional, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
 
 from mmvtr.dist import gather_rows, world_size
 from mmvtr.functional.losses.distillation import item_draws
 from mmvtr.functional.losses.schedules import epoch_at
 from mmvtr.functional.similarities.best_frames import sentence_frame_scores
 from mmvtr.functional.values import check_range
+from mmvtr.models.data_preprocessor import pad
 from mmvtr.models.target import Filled, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
@@ -39,19 +39,19 @@ def stored_levels(
     Raises:
         ValueError: the batch has no such vectors.
     """
-    known = data_samples.get(f'{side}_vectors', {})
+    stored = data_samples.get(f'{side}_vectors', {})
     count = len(data_samples[f'{side}_ids'])
     levels = {}
     for name in names:
-        found = known.get(name)
-        if found is None and count:
+        vectors = stored.get(name)
+        if vectors is None and count:
             raise ValueError(
                 f'{reader} reads the vectors {name!r} of {side}s, but the training set has '
-                f'{sorted(known)}: add dict(type="LoadVectors", side={side!r}, '
+                f'{sorted(stored)}: add dict(type="LoadVectors", side={side!r}, '
                 f'stores=dict({name}=...)) to its {side}_pipeline'
             )
-        width = _width(found, device)
-        flat = torch.zeros(0, width) if found is None or not count else found.flatten(1)
+        width = _width(vectors, device)
+        flat = torch.zeros(0, width) if vectors is None or not count else vectors.flatten(1)
         levels[f'{PREFIX}{name}'] = Embedding(flat.to(device, torch.float32))  # in every process
     return levels
 
@@ -68,8 +68,8 @@ def check_widths(texts: Tensor, videos: Tensor, whose: str) -> None:
 def read_level(name: str, vectors: Optional[Tensor], device: torch.device) -> Levels:
     """Return vectors from another source, float [T, D] or None without texts, as a named level."""
     width = _joint_width(0 if vectors is None else vectors.shape[1], device)
-    found = torch.zeros(0, width) if vectors is None else vectors
-    return {f'{PREFIX}{name}': Embedding(found.to(device, torch.float32))}
+    rows = torch.zeros(0, width) if vectors is None else vectors
+    return {f'{PREFIX}{name}': Embedding(rows.to(device, torch.float32))}
 
 
 def stored_frames(
@@ -96,12 +96,12 @@ def stored_frames(
         ValueError: the batch has no such vectors, or other frames than the student (the video is
             named).
     """
-    known, ids = data_samples.get('video_frame_vectors', {}), data_samples['video_ids']
-    rows = known.get(name)
+    stored, ids = data_samples.get('video_frame_vectors', {}), data_samples['video_ids']
+    rows = stored.get(name)
     if rows is None and ids:
         raise ValueError(
             f'{reader} reads the vectors {name!r} of frames, but the training set has '
-            f'{sorted(known)}: add dict(type="LoadFrameVectors", stores=dict({name}=...)) to its '
+            f'{sorted(stored)}: add dict(type="LoadFrameVectors", stores=dict({name}=...)) to its '
             'video_pipeline'
         )
     rows = rows if ids else []
@@ -116,24 +116,22 @@ def stored_frames(
     if not rows:
         tokens, mask = torch.zeros(0, 1, width), torch.zeros(0, 1, dtype=torch.bool)
     else:
-        tokens = pad_sequence([row.float() for row in rows], batch_first=True)
-        lengths = torch.tensor([len(row) for row in rows], device=tokens.device)
-        mask = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
+        tokens, mask = pad([row.float() for row in rows])
     means = tokens.sum(1) / mask.sum(1, keepdim=True).clamp_min(1)
     return {f'{PREFIX}{name}': Embedding(means, tokens, mask).map(lambda x: x.to(device))}
 
 
 def _width(vectors: Optional[Tensor], device: torch.device) -> int:
     """Return E D; a process without items takes that of the others."""
-    own = 0 if vectors is None else vectors[0].numel() if len(vectors) else 0
-    return _joint_width(own, device)
+    width = 0 if vectors is None else vectors[0].numel() if len(vectors) else 0
+    return _joint_width(width, device)
 
 
-def _joint_width(own: int, device: torch.device) -> int:
+def _joint_width(width: int, device: torch.device) -> int:
     """Return the largest width of all processes."""
     if world_size() == 1:
-        return own
-    return int(gather_rows(torch.tensor([own], device=device)).max())
+        return width
+    return int(gather_rows(torch.tensor([width], device=device)).max())
 
 
 #: Level with a random number for each item.
@@ -207,9 +205,9 @@ class StoredFrameTeacher(nn.Module):
         else:
             teacher = sentences.mean.new_zeros(target.positives.shape)
         draws = tuple(side[DRAWS].mean[:, 0] for side in (texts, videos))
-        own = teacher[target.positives]
+        hits = teacher[target.positives]
         figures = dict(
-            teacher_match=own.sum() / max(own.numel(), 1),
-            teacher_other=(teacher.sum() - own.sum()) / max(teacher.numel() - own.numel(), 1),
+            teacher_match=hits.sum() / max(hits.numel(), 1),
+            teacher_other=(teacher.sum() - hits.sum()) / max(teacher.numel() - hits.numel(), 1),
         )
         return target.put(teacher=teacher, draws=draws), figures

@@ -231,8 +231,8 @@ class StoredTeachers(Teachers):
             stored = self.stored(side)
             if stored:
                 ids = data_samples[f'{side}_ids']
-                found = {name: vectors.of(ids) for name, vectors in stored.items()}
-                samples[f'{side}_vectors'] = found
+                read = {name: vectors.of(ids) for name, vectors in stored.items()}
+                samples[f'{side}_vectors'] = read
         return tuple(
             stored_levels(samples, side, self.teachers, device, reader)
             for side in ('text', 'video')
@@ -341,20 +341,20 @@ class FrozenTeachers(Teachers):
             member.to(device)
         both = []
         for side in ('text', 'video'):
-            own, kept = of_side(inputs, side), self._kept.get(side)
-            if kept is None:
-                both.append(self._encode(side, own))
+            part, store = of_side(inputs, side), self._kept.get(side)
+            if store is None:
+                both.append(self._encode(side, part))
             else:
-                both.append(kept.of(data_samples[f'{side}_ids'], own, self._encode))
+                both.append(store.of(data_samples[f'{side}_ids'], part, self._encode))
         return tuple(both)
 
     def _encode(self, side: str, inputs: dict[str, Tensor]) -> Levels:
         levels = {}
         for k, member in enumerate(self.members):
-            found = (member.encode_text if side == 'text' else member.encode_video)(inputs)
-            found = {name: found[name] for name in member.similarity.levels}
-            found = drop_tokens(found, keep=token_levels(member.similarity))
-            levels.update({f'{_prefix(k)}{name}': one for name, one in found.items()})
+            encoded = (member.encode_text if side == 'text' else member.encode_video)(inputs)
+            encoded = {name: encoded[name] for name in member.similarity.levels}
+            encoded = drop_tokens(encoded, keep=token_levels(member.similarity))
+            levels.update({f'{_prefix(k)}{name}': level for name, level in encoded.items()})
         return levels
 
     def scores(self, texts: Levels, videos: Levels) -> list[Tensor]:
@@ -392,23 +392,23 @@ class Kept:
         """
         new = [row for row, name in enumerate(ids) if name not in self.levels]
         if new:
-            found = encode(self.side, {key: x[new] for key, x in inputs.items()})
+            encoded = encode(self.side, {key: x[new] for key, x in inputs.items()})
             for row, at in enumerate(new):
-                one = take(found, slice(row, row + 1))
-                self.levels[ids[at]] = {name: level.map(Tensor.cpu) for name, level in one.items()}
+                item = take(encoded, slice(row, row + 1))
+                self.levels[ids[at]] = {name: level.map(Tensor.cpu) for name, level in item.items()}
         if not ids:
             return encode(self.side, inputs)
         device = next(iter(inputs.values())).device
-        kept = cat_levels([self.levels[name] for name in ids])
-        kept = {name: level.map(lambda x: x.to(device)) for name, level in kept.items()}
+        levels = cat_levels([self.levels[name] for name in ids])
+        levels = {name: level.map(lambda x: x.to(device)) for name, level in levels.items()}
         if not new and not self.checked:
-            self._check(ids, kept, encode(self.side, inputs))
-        return kept
+            self._check(ids, levels, encode(self.side, inputs))
+        return levels
 
-    def _check(self, ids: Sequence[str], kept: Levels, again: Levels) -> None:
+    def _check(self, ids: Sequence[str], stored: Levels, again: Levels) -> None:
         self.checked = True
         for name, level in again.items():
-            alike = torch.cosine_similarity(kept[name].mean.flatten(1), level.mean.flatten(1))
+            alike = torch.cosine_similarity(stored[name].mean.flatten(1), level.mean.flatten(1))
             if alike.min() < self.LEAST:
                 raise ValueError(
                     f'encode_once: the {self.side} {str(ids[int(alike.argmin())])[:80]!r} has '
@@ -424,7 +424,7 @@ def check_frames(k: int, member: nn.Module, student: nn.Module) -> None:
         ValueError: they are.
     """
     for name in ('mean', 'std'):
-        theirs, ours = (getattr(one, name, None) for one in (member, student))
+        theirs, ours = (getattr(x, name, None) for x in (member, student))
         if theirs is None or ours is None:  # features, not frames
             continue
         if not torch.allclose(theirs.cpu(), ours.cpu(), atol=0.01):

@@ -18,7 +18,6 @@ from mmvtr.models.towers.open_clip_weights import build_open_clip
 from mmvtr.registry import MODELS
 
 if TYPE_CHECKING:  # its import takes seconds
-    from open_clip.hf_model import HFTextEncoder
     from open_clip.transformer import TextTransformer
 
 
@@ -130,7 +129,8 @@ class OpenCLIPText(Tower):
         clip, self.dim, _, _ = build_open_clip(model, pretrained)
         self.kind = kind_of(clip.text)
         if self.kind == 'masked':
-            self._take_transformers(clip.text)
+            text = clip.text
+            self.transformer, self.pooler, self.proj = text.transformer, text.pooler, text.proj
             if grad_checkpointing:
                 self.transformer.gradient_checkpointing_enable()
         else:
@@ -154,9 +154,6 @@ class OpenCLIPText(Tower):
         self.causal = text.attn_mask is not None
         if text.cls_emb is not None:
             self.cls_emb = text.cls_emb
-
-    def _take_transformers(self, text: HFTextEncoder) -> None:
-        self.transformer, self.pooler, self.proj = text.transformer, text.pooler, text.proj
 
     def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Encode T texts.

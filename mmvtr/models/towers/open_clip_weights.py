@@ -79,14 +79,6 @@ def build_open_clip(model: str | dict, pretrained: str | Literal[False] | None =
     return OpenCLIP(clip, config['embed_dim'], *_mean_and_std(model, tag, weights=path is not None))
 
 
-def _refuse_code(name: str) -> None:
-    """Raise ValueError if a text tower of transformers needs its own code: open_clip would ask."""
-    from transformers import AutoConfig
-
-    with refusing_code(name):
-        AutoConfig.from_pretrained(name, trust_remote_code=False)
-
-
 def folder_weights(folder: Path) -> Path:
     """Return the weight file in a folder that ``open_clip.create_model`` loads.
 
@@ -98,20 +90,20 @@ def folder_weights(folder: Path) -> Path:
         if (folder / name).is_file():
             return folder / name
     ends = ('.safetensors', '.bin', '.pth')
-    found = sorted(path for path in folder.iterdir() if path.suffix in ends)
-    if not found:
+    files = sorted(path for path in folder.iterdir() if path.suffix in ends)
+    if not files:
         raise FileNotFoundError(
             f'{folder} has a config and no weights ({", ".join(_FOLDER_FILES[:3])} ...): put them '
             "there, name a file of them (pretrained='FILE'), or ask for random weights "
             '(pretrained=False)'
         )
-    if len(found) > 1:
-        names = ', '.join(path.name for path in found[:3])
+    if len(files) > 1:
+        names = ', '.join(path.name for path in files[:3])
         raise ValueError(
-            f'{folder} has several files of weights, {names}{", ..." * (len(found) > 3)}: name one '
-            f"of them (pretrained='{found[0]}'), or call it {_FOLDER_FILES[0]}"
+            f'{folder} has several files of weights, {names}{", ..." * (len(files) > 3)}: name one '
+            f"of them (pretrained='{files[0]}'), or call it {_FOLDER_FILES[0]}"
         )
-    return found[0]
+    return files[0]
 
 
 def _mean_and_std(
@@ -119,8 +111,8 @@ def _mean_and_std(
 ) -> tuple[Optional[tuple[float, ...]], Optional[tuple[float, ...]]]:
     if tag is not None:
         return tuple(tag['mean']), tuple(tag['std'])
-    known = list(dict.fromkeys((known.mean, known.std) for known in preprocessings(model)))
-    return (None, None) if weights and len(known) > 1 else known[0]
+    both = list(dict.fromkeys((x.mean, x.std) for x in preprocessings(model)))
+    return (None, None) if weights and len(both) > 1 else both[0]
 
 
 def _build(config: dict) -> nn.Module:
@@ -128,18 +120,21 @@ def _build(config: dict) -> nn.Module:
     import open_clip  # takes seconds
 
     config = {key: value for key, value in config.items() if key != 'custom_text'}
-    if config['text_cfg'].get('hf_model_name'):
+    name = config['text_cfg'].get('hf_model_name')
+    if name:
         # Otherwise it downloads weights that those of the whole CLIP replace.
         config['text_cfg'] = {**config['text_cfg'], 'hf_model_pretrained': False}
     kind = open_clip.CoCa if 'multimodal_cfg' in config else open_clip.CustomTextCLIP
     try:
-        if config['text_cfg'].get('hf_model_name'):
-            _refuse_code(config['text_cfg']['hf_model_name'])
+        if name:  # open_clip would ask whether to run the tower's own code
+            from transformers import AutoConfig
+
+            with refusing_code(name):
+                AutoConfig.from_pretrained(name, trust_remote_code=False)
         return kind(**config)
     except TypeError as error:
         raise ValueError(f'open_clip cannot build {str(config)[:200]}: {error}') from error
     except OSError as error:
-        name = config['text_cfg'].get('hf_model_name')
         raise UserError(
             f'the config of the text tower {name!r} is neither in the Hugging Face cache '
             f'({constants.HF_HUB_CACHE}) nor can it be downloaded: {str(error)[:80]} ... Either\n'
@@ -153,15 +148,15 @@ def _checked_tag(model: str | dict, tag: str, config: dict) -> dict:
     """Return open_clip's entry of a pretrained tag, after checks against the model."""
     if '/' in tag or os.path.splitext(tag)[1] in _FILE_SUFFIXES:
         raise FileNotFoundError(f'pretrained={tag!r}: there is no such file')
-    found = tag_config(model, tag)
-    trained, built = found.get('quick_gelu', False), config.get('quick_gelu', False)
+    entry = tag_config(model, tag)
+    trained, built = entry.get('quick_gelu', False), config.get('quick_gelu', False)
     if trained != built:
         other = f'{model}-quickgelu' if trained else model.replace('-quickgelu', '')
         raise ValueError(
             f'weights {tag!r} were trained {"with" if trained else "without"} QuickGELU, '
             f'but {model!r} is built {"with" if built else "without"} it: use {other!r}'
         )
-    return found
+    return entry
 
 
 def _fetch(model: str, tag: str, config: dict) -> str:

@@ -269,10 +269,10 @@ class TransformersText(Tower):
             ValueError: see :func:`~mmvtr.models.towers.base.check_text`.
         """
         check_transformer_text(ids, mask, self.transformer.config, self)
-        found = self.transformer(
+        output = self.transformer(
             input_ids=ids, attention_mask=mask.long(), output_hidden_states=True
         )
-        return [self.text_projection(found.hidden_states[layer]) for layer in layers]
+        return [self.text_projection(output.hidden_states[layer]) for layer in layers]
 
 
 def _encoder(transformer: nn.Module) -> nn.Module:

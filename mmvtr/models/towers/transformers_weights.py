@@ -130,13 +130,13 @@ def _read(
 
 def _renaming(network: nn.Module, report: dict[str, Any], model: str) -> dict[str, str]:
     """Return patterns of wrapper prefixes to remove from names; mostly none."""
-    own = network.state_dict(keep_vars=True)
+    weights = network.state_dict(keep_vars=True)
     base = '' if hasattr(network, network.base_model_prefix) else f'{network.base_model_prefix}.'
-    lacking = {id(own[name]) for name in _lacking(report) if name in own}
-    loaded = [name for name, x in own.items() if id(x) not in lacking]
+    lacking = {id(weights[name]) for name in _lacking(report) if name in weights}
+    loaded = [name for name, x in weights.items() if id(x) not in lacking]
     start = wrapper_before(
         [*loaded, *sorted(report['unexpected_keys'])],
-        lambda name: name in own or name.removeprefix(base) in own,
+        lambda name: name in weights or name.removeprefix(base) in weights,
         model,
     )
     # A head's base first: only the first matching pattern applies.
@@ -202,8 +202,8 @@ def _of_no_head(network: nn.Module, names: Sequence[str]) -> list[str]:
                 other = kind(copy.deepcopy(network.config))
         except Exception:  # not every head can be built from every config: skip it
             continue
-        known = other.state_dict().keys()
-        left = [name for name in left if not {_renamed(name), base + _renamed(name)} & known]
+        keys = other.state_dict().keys()
+        left = [name for name in left if not {_renamed(name), base + _renamed(name)} & keys]
     return left
 
 

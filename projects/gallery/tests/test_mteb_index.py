@@ -3,27 +3,29 @@
 import pytest
 import torch
 
-mteb = pytest.importorskip('mteb', reason="needs the extra 'mteb' (Python 3.11 or newer)")
-pytest.importorskip('sentence_transformers', reason="needs the extra 'sentence-transformers'")
-
-import datasets  # noqa: E402
-from mteb.abstasks.retrieval import AbsTaskRetrieval  # noqa: E402
-from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData  # noqa: E402
-from mteb.abstasks.task_metadata import TaskMetadata  # noqa: E402
-from mteb.mocks.mock_tasks.retrieval import general_args  # noqa: E402
-from mteb.models import SentenceTransformerEncoderWrapper  # noqa: E402
-from mteb.models.search_wrappers import SearchEncoderWrapper  # noqa: E402
-
-import tiny_embedders  # noqa: E402
-from children import ROOT  # noqa: E402
-from mmvtr.functional import sinkhorn  # noqa: E402
-from mmvtr_gallery.mteb_index import DebiasedIndex  # noqa: E402
+import tiny_embedders
+from children import ROOT
+from mmvtr.functional import sinkhorn
+from mmvtr_gallery.mteb_index import DebiasedIndex
 
 SENTENCES = sorted({*tiny_embedders.pairs(120)[0]})
 QUERIES, CORPUS, BANK = SENTENCES[:12], SENTENCES[1:13], SENTENCES[13:]
 
 
+@pytest.fixture(scope='module', autouse=True)
+def extras():
+    """MTEB is imported where its tests run: it takes seconds, and every worker reads this file."""
+    pytest.importorskip('mteb', reason="needs the extra 'mteb' (Python 3.11 or newer)")
+    pytest.importorskip('sentence_transformers', reason="needs the extra 'sentence-transformers'")
+
+
 def task(candidates=None):
+    import datasets
+    from mteb.abstasks.retrieval import AbsTaskRetrieval
+    from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
+    from mteb.abstasks.task_metadata import TaskMetadata
+    from mteb.mocks.mock_tasks.retrieval import general_args
+
     class Made(AbsTaskRetrieval):
         metadata = TaskMetadata(
             type='Retrieval' if candidates is None else 'Reranking', name='MadeT2T',
@@ -51,6 +53,10 @@ def model(tmp_path):
 
 
 def score(model, index, candidates=None):
+    import mteb
+    from mteb.models import SentenceTransformerEncoderWrapper
+    from mteb.models.search_wrappers import SearchEncoderWrapper
+
     encoder = SentenceTransformerEncoderWrapper(model)
     options = dict(cache=None, show_progress_bar=False, co2_tracker=False)
     wrapped = SearchEncoderWrapper(encoder, index_backend=index)
@@ -124,6 +130,8 @@ def test_what_cannot_be_is_refused():
 @pytest.mark.nightly
 def test_the_page_names_the_retrieval_tasks_of_the_benchmark():
     page = (ROOT / 'projects/gallery/docs/mteb.md').read_text()
+    import mteb
+
     tasks = mteb.get_benchmark('MVEB(text, video, v1)').tasks
     names = {task.metadata.name for task in tasks if task.metadata.type == 'Any2AnyRetrieval'}
     assert len(names) == 8 and all(f'`{name}`' in page for name in names)

@@ -184,7 +184,7 @@ def test_refusals(tmp_path):
         fit_shards(paths, bank, out=out)
 
 
-@pytest.mark.parametrize('after', ['rows', 'biases'])
+@pytest.mark.parametrize('after', [pytest.param('rows', marks=pytest.mark.nightly), 'biases'])
 def test_a_killed_call_goes_on(tmp_path, after):
     """A call killed at its first file of rows or of biases: what is there is not made again."""
     paths, whole = in_files(tmp_path / 'rows', (20, 30, 10))

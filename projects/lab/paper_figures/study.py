@@ -74,7 +74,6 @@ def study(
         names = []  # an oracle transform alone would be mistaken for the config's
     return TestedModel(
         evaluation,
-        runner.test_loop.dataloader.dataset,
         [name for name in names if name in evaluation.transformed],
         Path(checkpoint).stem if checkpoint else 'as built',
         cfg,

@@ -17,7 +17,7 @@ from mmengine.registry import init_default_scope
 from mmengine.runner import Runner
 
 from mmvtr.engine.hooks.query_queue import QueryQueueHook
-from mmvtr.engine.loops.optim import check_custom_keys
+from mmvtr.engine.optim_wrappers import check_custom_keys
 from mmvtr.models.momentum import MomentumRetriever
 from mmvtr.registry import bare_name
 from mmvtr.utils import load_config

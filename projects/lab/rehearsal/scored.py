@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.datasets.sampling.collate import collate_retrieval
-from mmvtr.models.annotation import annotated_target
+from mmvtr.models.annotation import JointIds
 from mmvtr.models.target import Target
 from mmvtr.structures import Levels
 
@@ -43,7 +43,7 @@ class Scored(NamedTuple):
         inputs, samples = batch['inputs'], batch['data_samples']
         texts, videos = model.encode_text(inputs), model.encode_video(inputs)
         matrices = model.similarity(texts, videos)
-        known = annotated_target(samples, matrices['scores'].device)
+        known = JointIds(samples, matrices['scores'].device).target()
         truth = dataset.holds(samples['text_idx'].tolist(), samples['video_idx'].tolist())
         truth = torch.from_numpy(truth)
         soft, negative = truth & ~known.positives, ~truth & ~known.positives

@@ -86,10 +86,11 @@ def small(config):
 @pytest.mark.parametrize(
     'config',
     [
-        'uatvr_vitb16_msrvtt_ti',
         'dvtr_c2v_msvd',
-        'ncl_clip4clip_activitynet',
-        'hgr_youcook2',
+        *(
+            pytest.param(name, marks=pytest.mark.nightly)
+            for name in ('uatvr_vitb16_msrvtt_ti', 'ncl_clip4clip_activitynet', 'hgr_youcook2')
+        ),
     ],
 )
 def test_parameters_are_those_of_the_built_model(tool, config):

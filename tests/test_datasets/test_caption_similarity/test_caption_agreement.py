@@ -18,7 +18,7 @@ from mmvtr.datasets.caption_similarity.caption_agreement import (
 )
 from mmvtr.datasets.records import keep
 from mmvtr.datasets.video_text import VideoTextDataset
-from mmvtr.models.annotation import annotated_target
+from mmvtr.models.annotation import JointIds
 from mmvtr.registry import TASK_UTILS
 
 PRIOR = 0.4
@@ -274,9 +274,9 @@ def test_clips_that_leave_do_not_count():
 def test_in_half_precision_the_product_is_exact():
     data = dataset(records=dict(agreement=dict(type='CaptionAgreement')))
     samples = collate_retrieval([data[t] for t in range(5)])['data_samples']
-    expected = annotated_target(samples, torch.device('cpu')).known.agreement
+    expected = JointIds(samples, torch.device('cpu')).target().known.agreement
     with torch.autocast('cpu', torch.bfloat16):
-        found = annotated_target(samples, torch.device('cpu')).known.agreement
+        found = JointIds(samples, torch.device('cpu')).target().known.agreement
     assert found.dtype == torch.float32 and torch.equal(found, expected)
 
 
@@ -303,16 +303,16 @@ def test_from_the_dataset_to_the_target():
     witness = dict(type='CaptionAgreement', prior=PRIOR, **MEANS)
     data = dataset(records=dict(agreement=witness), epoch_unit='text')
     samples = collate_retrieval([data[t] for t in (0, 4, 5)])['data_samples']
-    target = annotated_target(samples, torch.device('cpu'))
+    target = JointIds(samples, torch.device('cpu')).target()
     expected = agreement_by_loops([clip for clip in CLIPS if clip])[[0, 4, 5]]
     np.testing.assert_allclose(target.known.agreement, expected[:, [0, 1, 2]], atol=1e-5)
     plain = collate_retrieval([dataset()[0]])['data_samples']
-    assert annotated_target(plain, torch.device('cpu')).known.agreement is None
+    assert JointIds(plain, torch.device('cpu')).target().known.agreement is None
 
 
 def test_a_batch_of_broken_videos_has_empty_agreement():
     broken = dict(broken=('v1', 'cut short'), agreement=np.zeros(3, np.float32))
     samples = collate_retrieval([broken])['data_samples']
     assert samples['text_agreement'].shape == samples['video_agreement'].shape == (0, 3)
-    target = annotated_target(samples, torch.device('cpu'))
+    target = JointIds(samples, torch.device('cpu')).target()
     assert target.known.agreement.shape == (0, 0)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from mmvtr.models.combined import CombinedSupervision
-from mmvtr.models.losses.matrix import ContrastiveLoss
+from mmvtr.models.losses.matrix import ContrastiveLoss, MatrixLoss
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.similarities.cosine import CosineSimilarity, GaussianSimilarity
 from mmvtr.models.similarities.token import TokenSimilarity, TokenVectorSimilarity
@@ -383,3 +383,17 @@ def test_columns_are_refused_beside_scores_that_are_no_cosines_of_their_levels(m
         with pytest.raises(ValueError, match=said):
             check(similarity, reads)
     check_columns(GuideSupervision(guide='scores'), TokenSimilarity(), dict(a=ContrastiveLoss()))
+
+
+class LossWithoutSlots(MatrixLoss):
+    """Does not say which slots it reads."""
+
+
+class LossOfScores(LossWithoutSlots):
+    slots = ()
+
+
+def test_a_loss_that_does_not_say_what_it_reads_may_read_columns():
+    check_columns(ColumnSupervision(), TokenSimilarity(), dict(a=LossOfScores()))
+    with pytest.raises(ValueError, match="which loss 'a' reads, is none: .* in `slots` what it"):
+        check_columns(ColumnSupervision(), TokenSimilarity(), dict(a=LossWithoutSlots()))

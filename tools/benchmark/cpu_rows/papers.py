@@ -18,7 +18,7 @@ from mmengine.optim import OptimWrapper
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from cpu_rows.steps import DIM, FRAMES, SAMPLES, WORDS, collated, retriever
+from cpu_rows.steps import DIM, FRAMES, SAMPLES, WORDS, Bare, collated, contrast, retriever
 from cpu_rows.timing import Row, beside
 
 TEACHERS, SOFT, WEIGHT, TAU = 3, 4.0, 4.0, 0.05
@@ -110,7 +110,7 @@ class Step:
         return self.model.train_step(copy.copy(self.data), self.optimizer)['loss'].item()
 
 
-def _beside_bare(name: str, step: Step, bare: type[Bare], repeats: int) -> list[Row]:
+def _beside_bare(name: str, step: Step, bare: type[BareCopy], repeats: int) -> list[Row]:
     return beside(f'a step of {name} of features', step, {'bare PyTorch': bare(step)}, repeats,
                   lambda a, b: f'losses within {abs(a - b) / abs(b):.1g}')  # fmt: skip
 
@@ -171,27 +171,16 @@ def taught(folder: str, size: int, dim: int = DIM) -> dict[str, Any]:
 # -- by hand ---------------------------------------------------------------------------------------
 
 
-class Bare:
-    """A copy of a retriever's layers, and an optimizer; subclasses write the loss."""
+class BareCopy(Bare):
+    """A copy of a retriever's layers."""
 
     def __init__(self, step: Step) -> None:
         self.model, self.inputs = copy.deepcopy(step.model), step.data['inputs']
         self.encoder, self.own = self.model.encoder, torch.arange(len(self.inputs['video']))
         self.optimizer = torch.optim.AdamW(self.model.parameters(), 1e-5)
 
-    def __call__(self) -> float:
-        loss = self.loss()
-        loss.backward()
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        return loss.item()
-
-    def loss(self) -> Tensor:
-        raise NotImplementedError
-
     def contrast(self, scores: Tensor) -> Tensor:
-        logits = scores / self.model.temperature()
-        return (F.cross_entropy(logits, self.own) + F.cross_entropy(logits.t(), self.own)) / 2
+        return contrast(scores / self.model.temperature())
 
 
 def unit(x: Tensor) -> Tensor:
@@ -202,7 +191,7 @@ def mean_of_units(x: Tensor) -> Tensor:
     return unit(unit(x).mean(1))
 
 
-class BareUATVR(Bare):
+class BareUATVR(BareCopy):
     """Eq. 4-6, 8, 9, 11 and 12, dense."""
 
     step = 0
@@ -239,7 +228,7 @@ class BareUATVR(Bare):
         return y + F.pad(x, (0, 0, 0, extra.count))
 
 
-class BareARL(Bare):
+class BareARL(BareCopy):
     """Eq. 2-13 with one text a video: nothing is compared with a frame."""
 
     def loss(self) -> Tensor:
@@ -298,7 +287,7 @@ def hinges(scores: Tensor, own: Tensor, ambiguous: Tensor) -> Tensor:
     return sum(means).mean()
 
 
-class BareHGR(Bare):
+class BareHGR(BareCopy):
     """Words, graph and attended frames of all pairs, dense."""
 
     def loss(self) -> Tensor:
@@ -350,7 +339,7 @@ class BareHGR(Bare):
         return sums / there.sum(1, keepdim=True)
 
 
-class BareStudent(Bare):
+class BareStudent(BareCopy):
     """InfoNCE and the divergence from the mean of the teachers' logits."""
 
     def __init__(self, step: Step) -> None:

@@ -23,19 +23,19 @@ def queries(quick: bool, repeats: int) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         np.save(Path(folder) / 'half.npy', sets.gallery.astype('f2'))
         mapped = np.load(Path(folder) / 'half.npy', mmap_mode='r')
-        for kind, held in (('float32', sets.gallery), ('float16 mapped', mapped)):
+        for kind, gallery in (('float32', sets.gallery), ('float16 mapped', mapped)):
             for name in (None, 'nnn'):
-                fitted = mmvtr.fit(held, None if name is None else sets.bank, name)
+                fitted = mmvtr.fit(gallery, None if name is None else sets.bank, name)
                 rows += [row for count in COUNTS for row in _of(fitted, sets, count, kind, repeats)]
     return rows
 
 
 def _of(fitted: mmvtr.Debiaser, sets: Sets, count: int, kind: str, repeats: int) -> list[Row]:
-    asked, gallery = sets.queries[:count], fitted.as_vectors()
-    lifted = fitted.query(asked)
+    some, gallery = sets.queries[:count], fitted.as_vectors()
+    lifted = fitted.query(some)
 
     def ours() -> np.ndarray:
-        return [fitted.search(asked, BEST).ids for _ in range(CALLS)][-1]
+        return [fitted.search(some, BEST).ids for _ in range(CALLS)][-1]
 
     anchors: dict[str, Call] = {
         'numpy': lambda: [best(lifted @ gallery.T) for _ in range(CALLS)][-1]

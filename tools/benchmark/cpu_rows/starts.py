@@ -68,23 +68,23 @@ def _commands(folder: Path) -> dict[str, list[str]]:
         for part in ('train', 'val', 'test')
         for name, value in knobs.items()
     ] + ['train_cfg.max_epochs=1']
-    told = ['--cfg-options', *options]
+    changes = ['--cfg-options', *options]
     train = [str(ROOT / 'tools/train.py'), str(ROOT / CONFIG), '--work-dir']
-    _seconds([*train, str(folder / 'run'), *told], folder)
+    _seconds([*train, str(folder / 'run'), *changes], folder)
     trained = [str(ROOT / CONFIG), str(folder / 'run/epoch_1.pth')]
     # Nobody waits for a worker that outlives its training, so its seconds would not count.
     alone = [f'train_dataloader.{name}' for name in ('num_workers=0', 'persistent_workers=False')]
-    again = FIRST_STEP.format(argv=[*train, str(folder / 'again'), *told, *alone])
-    found = {
+    again = FIRST_STEP.format(argv=[*train, str(folder / 'again'), *changes, *alone])
+    commands = {
         'mmvtr train, to its first step': ['-c', again],
-        'mmvtr test, to its table': [str(ROOT / 'tools/test.py'), *trained, *told],
+        'mmvtr test, to its table': [str(ROOT / 'tools/test.py'), *trained, *changes],
     }
     if importlib.util.find_spec('mmvtr_gallery'):
         gallery = str(folder / 'gallery')
-        _seconds(['-m', 'mmvtr', 'export_index', *trained, '--out', gallery, *told], folder)
-        found['mmvtr search, to its answer'] = ['-m', 'mmvtr', 'search', gallery, TEXT]
-        found['mmvtr serve, to its answer'] = ['-m', 'mmvtr', 'serve', gallery, '--port', '0']
-    return found
+        _seconds(['-m', 'mmvtr', 'export_index', *trained, '--out', gallery, *changes], folder)
+        commands['mmvtr search, to its answer'] = ['-m', 'mmvtr', 'search', gallery, TEXT]
+        commands['mmvtr serve, to its answer'] = ['-m', 'mmvtr', 'serve', gallery, '--port', '0']
+    return commands
 
 
 def _seconds(argv: list[str], folder: Optional[Path] = None) -> float:
@@ -96,20 +96,20 @@ def _seconds(argv: list[str], folder: Optional[Path] = None) -> float:
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder,
     ) as child:  # fmt: skip
         try:
-            said = _asked(child) if 'serve' in argv else child.communicate()[0]
+            printed = _asked(child) if 'serve' in argv else child.communicate()[0]
         finally:
             child.terminate()
     if child.returncode and 'serve' not in argv:
-        raise RuntimeError(f'{argv}: {said[-1000:]}')
+        raise RuntimeError(f'{argv}: {printed[-1000:]}')
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
 def _asked(child: subprocess.Popen) -> str:
     """What a server said until it had answered a search."""
-    said = ''
+    printed = ''
     for line in child.stdout:
-        said += line
+        printed += line
         address = READY.search(line)
         if address:
             request = urllib.request.Request(
@@ -118,5 +118,5 @@ def _asked(child: subprocess.Popen) -> str:
             )  # fmt: skip
             with urllib.request.urlopen(request) as answer:
                 answer.read()
-            return said
-    raise RuntimeError(f'serve did not begin: {said[-1000:]}')
+            return printed
+    raise RuntimeError(f'serve did not begin: {printed[-1000:]}')

@@ -28,7 +28,7 @@ def steps(quick: bool, repeats: int) -> list[Row]:
     rows = []
     for size in (16,) if quick else (512, 4096):
         frames, words = torch.randn(size, FRAMES, DIM), torch.randn(size, WORDS, DIM)
-        for name, more, bare in (('InfoNCE', {}, Bare), ('DVTR', DVTR, BareDVTR)):
+        for name, more, bare in (('InfoNCE', {}, BareInfoNCE), ('DVTR', DVTR, BareDVTR)):
             anchor = bare(frames, words)
             work = f'a step of {name}, {size:,} pairs of features'
             rows += beside(work, ours(frames, words, more), {'bare PyTorch': anchor}, repeats)
@@ -69,7 +69,29 @@ def collated(frames: Tensor, words: Tensor) -> dict[str, Any]:
 
 
 class Bare:
-    """The maths of InfoNCE on mean frames and words, and an optimizer."""
+    """A training step by hand; subclasses make the optimizer and write the loss."""
+
+    optimizer: torch.optim.Optimizer
+
+    def __call__(self) -> float:
+        loss = self.loss()
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return loss.item()
+
+    def loss(self) -> Tensor:
+        raise NotImplementedError
+
+
+def contrast(logits: Tensor) -> Tensor:
+    """InfoNCE of text i with video i, both ways."""
+    targets = torch.arange(len(logits))
+    return (F.cross_entropy(logits, targets) + F.cross_entropy(logits.t(), targets)) / 2
+
+
+class BareInfoNCE(Bare):
+    """The maths of InfoNCE on mean frames and words."""
 
     def __init__(self, frames: Tensor, words: Tensor) -> None:
         torch.manual_seed(0)
@@ -80,10 +102,8 @@ class Bare:
     def parameters(self) -> list[nn.Parameter]:
         return [*self.project.parameters(), self.scale]
 
-    def __call__(self) -> None:
-        sum(self.losses(*self.encoded())).backward()
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+    def loss(self) -> Tensor:
+        return sum(self.losses(*self.encoded()))
 
     def encoded(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Unit vectors of texts and videos; words and frames as they are."""
@@ -94,14 +114,10 @@ class Bare:
         return texts, videos, words, frames
 
     def losses(self, texts: Tensor, videos: Tensor, words: Tensor, frames: Tensor) -> list[Tensor]:
-        return [self.contrast(self.scale.exp() * texts @ videos.t())]
-
-    def contrast(self, logits: Tensor) -> Tensor:
-        own = torch.arange(len(logits))
-        return (F.cross_entropy(logits, own) + F.cross_entropy(logits.t(), own)) / 2
+        return [contrast(self.scale.exp() * texts @ videos.t())]
 
 
-class BareDVTR(Bare):
+class BareDVTR(BareInfoNCE):
     """Gaussian heads, match probabilities, K samples, weighted InfoNCE: DVTR's maths, dense."""
 
     def __init__(self, frames: Tensor, words: Tensor) -> None:
@@ -153,4 +169,4 @@ class BareDVTR(Bare):
         with_own = torch.maximum(p.diagonal()[:, None], p.diagonal())
         weights = (1 - (p / with_own).square()).clamp_min(0).masked_fill(own, 1)
         logits = self.scale.exp() * texts @ videos.t() + weights.log().clamp_min(-1e4)
-        return [self.contrast(logits), matched, aligned]
+        return [contrast(logits), matched, aligned]

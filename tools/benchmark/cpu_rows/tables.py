@@ -52,19 +52,19 @@ def _by_dataset(table: Path, videos: Path) -> dict[str, list[str]]:
             text_pipeline=[],
         )
     )
-    found = defaultdict(list)
+    captions = defaultdict(list)
     for text in dataset.texts:
         for video in text['video_idx']:
-            found[dataset.videos[video]['video_id']].append(text['text'])
-    return dict(found)
+            captions[dataset.videos[video]['video_id']].append(text['text'])
+    return dict(captions)
 
 
 def _by_csv(table: Path) -> dict[str, list[str]]:
-    found = defaultdict(list)
+    captions = defaultdict(list)
     with table.open(newline='') as file:
         for row in csv.DictReader(file):
-            found[row['video']].append(row['text'])
-    return dict(found)
+            captions[row['video']].append(row['text'])
+    return dict(captions)
 
 
 def _by_pandas(table: Path) -> dict[str, list[str]]:

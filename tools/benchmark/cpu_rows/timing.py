@@ -70,15 +70,15 @@ def beside(
     """
     calls = {'': call, **anchors}
     results, peaks = {}, {}
-    for name, one in calls.items():
-        results[name], peaks[name] = _with_peak(one)
+    for name, function in calls.items():
+        results[name], peaks[name] = _with_peak(function)
     notes = {name: same(results[''], results[name]) for name in anchors}
     del results
     taken: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(repeats):
-        for name, one in calls.items():
+        for name, function in calls.items():
             started = time.process_time()
-            one()
+            function()
             taken[name].append(max(time.process_time() - started, 1e-6))
     return [
         Row(work, name, taken[''], taken[name], peaks[''], peaks[name], notes[name])

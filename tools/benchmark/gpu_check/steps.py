@@ -7,14 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gpu_check.models import (
-    clips,
-    dvtr,
-    loss_alone,
-    step,
-    vectors,
-    without_dropout,
-)
+from gpu_check.models import clips, dvtr, loss_alone, step, vectors, without_dropout
 from gpu_check.report import Part, Table, Verdict
 from gpu_check.setting import Setting
 from mmvtr.models.retriever import VideoTextRetriever

@@ -163,18 +163,18 @@ def _vlad(official: str, ours: str) -> dict[str, str]:
 
 def _layers(state: State, official: str, ours: str) -> dict[str, str]:
     """Map layers BN, Mish, Linear, repeated: 0, 1, 2, 3, ... in the released code."""
-    found = {}
+    layers = {}
     for n in range(_count(state, official)):
         kind = {0: 'norms', 2: 'linears'}.get(n % 3)
         if kind is not None:
-            found[f'{official}{n}.'] = f'{ours}{kind}.{n // 3}.'
-    return found
+            layers[f'{official}{n}.'] = f'{ours}{kind}.{n // 3}.'
+    return layers
 
 
 def _count(state: State, prefix: str) -> int:
     """Return one more than the largest number in ``<prefix><number>.*``; 0 if there is none."""
     numbers = [re.match(rf'{re.escape(prefix)}(\d+)\.', key) for key in state]
-    return max([int(found[1]) + 1 for found in numbers if found], default=0)
+    return max([int(match[1]) + 1 for match in numbers if match], default=0)
 
 
 def _mode(encoder: State) -> str:

@@ -150,9 +150,9 @@ def official_retriever(
         missing=[_official(key, prefixes) for key in sorted(expected.keys() - renamed.keys())],
         unknown=[_official(key, prefixes) for key in sorted(renamed.keys() - expected.keys())],
         shapes=[
-            f'{_official(key, prefixes)} {list(found.shape)}, not {list(expected[key].shape)}'
-            for key, found in sorted(renamed.items(), key=lambda item: item[0])
-            if key in expected and found.shape != expected[key].shape
+            f'{_official(key, prefixes)} {list(value.shape)}, not {list(expected[key].shape)}'
+            for key, value in sorted(renamed.items(), key=lambda item: item[0])
+            if key in expected and value.shape != expected[key].shape
         ],
     )
     retriever.load_state_dict({**retriever.state_dict(), **renamed})
@@ -185,9 +185,9 @@ def _official(key: str, prefixes: Mapping[str, str]) -> str:
 
 
 def _refuse(method: str, **problems: list[str]) -> None:
-    found = {name: keys for name, keys in problems.items() if keys}
-    if found:
-        lines = [f'  {name}: {", ".join(keys)}' for name, keys in found.items()]
+    listed = {name: keys for name, keys in problems.items() if keys}
+    if listed:
+        lines = [f'  {name}: {", ".join(keys)}' for name, keys in listed.items()]
         raise ValueError('\n'.join([f'not a {method} checkpoint that we know:', *lines]))
 
 

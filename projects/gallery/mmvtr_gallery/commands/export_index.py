@@ -161,7 +161,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
     check_installed(args.to)  # first, as nothing else works without it
 
     from mmvtr import apis
-    from mmvtr.engine.hooks.stored_queries import pairs_of
+    from mmvtr.engine.hooks.stored_queries import stored_pairs
     from mmvtr_gallery.stored_model import refuse_own_weights
 
     queries = read_queries(args, 'text') if args.transform else None
@@ -180,7 +180,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
         videos = read_queries(args, 'video')
         seen = apis.vectors(model, videos.levels)
         if paired:
-            texts, own = pairs_of(queries, videos).unbind(1)
+            texts, own = stored_pairs(queries, videos).unbind(1)
             bank, seen = bank[texts], seen[own]
     origin, parts = stored(args, model) if args.rows else encoded(args, cfg, model)
     first = next(parts, None)
@@ -224,9 +224,9 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
     split = args.split if args.rows else origin['set']['split'] or args.split
     of = args.rows or ('the whole set' if split == 'all' else f'the {split} set')
     print(f'{where}: {count} videos of {of}, {describe(about)}')
-    if queries is not None and queries.distinct < count:
+    if queries is not None and queries.item_count < count:
         print(
-            f'warning: {queries.distinct} distinct queries are fewer than the {count} videos '
+            f'warning: {queries.item_count} distinct queries are fewer than the {count} videos '
             'that they normalise; this tends to hurt'
         )
 
@@ -399,7 +399,7 @@ def said_of(
         transform=args.transform,
         queries=args.queries if args.bank is None else str(Path(args.bank).resolve()),
         num_queries=len(queries.index),
-        distinct_queries=queries.distinct,
+        distinct_queries=queries.item_count,
         **options,
     )
     sigmas = apis.sigmas(queries.levels)

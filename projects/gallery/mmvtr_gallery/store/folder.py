@@ -92,7 +92,9 @@ class FolderStore(InMemory, GalleryStore):
         lock.take()
         try:
             if (Path(folder) / 'store.json').exists():
-                raise FileExistsError(f'{folder} holds a store already')
+                raise FileExistsError(
+                    f'{folder} already holds a store: open it, or choose another folder'
+                )
             store = cls(folder, lock)
             store._filling = True
             store._held = Held.none(dim)

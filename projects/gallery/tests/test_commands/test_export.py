@@ -3,7 +3,6 @@
 import json
 import re
 import runpy
-import sys
 from functools import partial
 
 import pytest
@@ -50,38 +49,6 @@ def corpus(tmp_path_factory, write_video):
         queue = dict(text=states, video=states)
         torch.save(dict(state_dict=model.state_dict(), query_queue=queue), 'trained.pth')
     return folder
-
-
-@pytest.fixture
-def folder(corpus, monkeypatch):
-    monkeypatch.chdir(corpus)
-    return corpus
-
-
-@pytest.fixture
-def tool(folder, monkeypatch, capsys):
-    """Runs a tool in this process; returns what it printed."""
-
-    def run(name, *arguments):
-        monkeypatch.setattr(sys, 'argv', [name, *map(str, arguments)])
-        runpy.run_path(str(tool_file(name)), run_name='__main__')
-        return capsys.readouterr().out
-
-    return run
-
-
-@pytest.fixture
-def error(tool):
-    """Runs a tool that must fail; returns its last word, one line."""
-
-    def run(name, *arguments):
-        with pytest.raises(SystemExit) as raised:
-            tool(name, *arguments)
-        message = raised.value.code
-        assert message.startswith('error: ') and len(message.splitlines()) == 1
-        return message
-
-    return run
 
 
 def by_hand(folder):
@@ -137,7 +104,7 @@ def test_bank_of_a_sample(folder, tool, tmp_path):
     *_, train = by_hand(folder)
     for kind in ('text', 'video'):
         first, again, other = (bank[kind] for bank in banks)
-        assert first.distinct == len(first.index) == 3
+        assert first.item_count == len(first.index) == 3
         assert torch.equal(first.index, again.index) and not torch.equal(first.index, other.index)
         expected = train[kind].levels['global'].mean[first.index]
         torch.testing.assert_close(first.levels['global'].mean, expected)
@@ -606,7 +573,7 @@ def test_experts_are_stored_each_and_weighted():
         },
         {'global': Embedding(torch.zeros(2, 4), tokens=tokens, mask=there)},
     ]
-    texts, videos = (export_teacher['vectors'](encoder, side) for side in levels)
+    texts, videos = (export_teacher['rows_of_items'](encoder, side) for side in levels)
     assert texts.shape == videos.shape == (2, 3, 4) and not videos[1, 1].any()
     products = torch.einsum('ted,ved->tv', texts, videos)
     scores = encoder.similarity(*levels)['scores']

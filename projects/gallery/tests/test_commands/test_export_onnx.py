@@ -74,6 +74,7 @@ def session(path):
     return onnxruntime.InferenceSession(str(path), providers=['CPUExecutionProvider'])
 
 
+@pytest.mark.nightly
 @torch.no_grad()
 def test_the_tool_and_what_the_json_says(folder):
     """Zero-shot (meanP): raw files through the graphs, by the json alone."""

@@ -11,11 +11,10 @@ from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.storage.digests import ROOM, write_with_digest
 from mmvtr_gallery.store import create_store, open_store
 from mmvtr_gallery.store.drift import served_shift
-from mmvtr_gallery.store.qdrant import QdrantStore
+from stores import NEEDS, empty_store, of_other_process
 
 pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
 DIM = 6
-NEEDS = dict(faiss='faiss', qdrant='qdrant_client')
 GRID = torch.linspace(-1, 1, 9, dtype=torch.float64)
 BOUNDS = GRID.clamp_min(0), GRID.new_ones(9)
 
@@ -29,25 +28,18 @@ def vectors(seed, count):
     return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32)
 
 
+#: Lists of hundreds of videos take the local Qdrant seconds.
+LONG_LISTS = pytest.mark.parametrize(
+    'store', ['faiss', pytest.param('qdrant', marks=pytest.mark.nightly)], indirect=True
+)
+
+
 @pytest.fixture(params=NEEDS)
 def store(request, tmp_path):
-    pytest.importorskip(NEEDS[request.param])
-    if request.param == 'qdrant':
-        from qdrant_client import QdrantClient
-
-        found = QdrantStore.create('x', DIM, client=QdrantClient(':memory:'))
-    else:
-        found = create_store(tmp_path, DIM)
-    with found:
+    with empty_store(request.param, tmp_path, DIM) as found:
         found.add([f'v{i}' for i in range(20)], vectors(1, 20))
         found.persist()
         yield found
-
-
-def of_other_process(store):
-    if store.engine == 'qdrant':
-        return QdrantStore.open(store.name, client=store.client)
-    return open_store(store.folder)
 
 
 def hits_of(store, **options):
@@ -150,6 +142,7 @@ def paired(random, count):
     return seen + 0.9 * random.normal(size=seen.shape), seen
 
 
+@LONG_LISTS
 def test_places_of_lists(store):
     """What is shown beside a place is true of lists, and goes with the biases that rank them."""
     random = np.random.default_rng(3)
@@ -179,6 +172,7 @@ def test_places_of_lists(store):
         store.refit(asked[:30], items=seen[:30], paired=True, probabilities=True, fewer=True)
 
 
+@LONG_LISTS
 def test_served_queries_that_are_not_like_the_bank(store):
     """A reader of the same store says the same; a gallery that has grown is no shift."""
     random = np.random.default_rng(3)
@@ -209,6 +203,7 @@ def test_served_queries_that_are_not_like_the_bank(store):
     assert torch.allclose(read.asked.own, kept.asked.own)
 
 
+@LONG_LISTS
 def test_places_of_equal_videos(store):
     """Of equal scores a longer list may have another one first."""
     random = np.random.default_rng(4)

@@ -227,7 +227,7 @@ def test_folders_that_cannot_be_opened(tmp_path):
             open_store(tmp_path, write=True)
         with pytest.raises(FolderInUse):
             create_store(tmp_path, DIM)
-    with pytest.raises(FileExistsError, match='holds a store already'):
+    with pytest.raises(FileExistsError, match='already holds a store'):
         create_store(tmp_path, DIM)
     reader = open_store(tmp_path)
     with pytest.raises(PermissionError, match='opened for reading'):
