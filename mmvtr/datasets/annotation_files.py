@@ -80,21 +80,21 @@ def read_table(
     header = io.StringIO(text, newline='').readline()
     delimiter = max(',;\t', key=header.count)
     rows = _csv_rows(path, text, delimiter)
-    place, found = next(rows, (Place(path), []))
-    found = [name.strip().strip('\ufeff').strip() for name in found]
-    _check_header(place, found, header, columns)
+    place, names = next(rows, (Place(path), []))
+    names = [name.strip().strip('\ufeff').strip() for name in names]
+    _check_header(place, names, header, columns)
     table = []
     with collecting(name_of(path), problems) as problems:
         for place, row in rows:
-            if len(row) == len(found):
-                table.append((place, dict(zip(found, (value.strip() for value in row)))))
+            if len(row) == len(names):
+                table.append((place, dict(zip(names, (value.strip() for value in row)))))
                 continue
             with problems.of('row of another width'):
                 quotes = f'; a value with {delimiter!r} in it must be in quotes'
                 raise problem(
                     place,
-                    f'expected {len(found)} fields, as the header has, found {shown(row)}'
-                    f'{quotes if len(row) > len(found) else ""}',
+                    f'expected {len(names)} fields, as the header has, found {shown(row)}'
+                    f'{quotes if len(row) > len(names) else ""}',
                 )
     return table
 
@@ -104,7 +104,7 @@ def check_columns(names: Sequence[str], place: Place) -> None:
     small = [name.strip().casefold() for name in names]
     twice = next((name for name, n in Counter(small).items() if n > 1 and name), None)
     if twice is not None:
-        alike = [name for name, one in zip(names, small) if one == twice]
+        alike = [name for name, other in zip(names, small) if other == twice]
         raise problem(
             place,
             f'the column {shown(alike[0])} stands twice ({shown(alike)}); name each column once: '
@@ -228,21 +228,21 @@ def _line(raw: bytes, start: int) -> str:
     return f'line {len((raw[:start] + b"x").splitlines())}'
 
 
-def _check_header(place: Place, found: list[str], line: str, columns: Sequence[str]) -> None:
+def _check_header(place: Place, names: list[str], line: str, columns: Sequence[str]) -> None:
     if re.match(r'"?sep=', line, re.IGNORECASE):
         raise problem(
             place, f'{shown(line.strip())} is a note for Excel and no header; delete this line'
         )
-    if len(found) == 1 and '|' in line:
+    if len(names) == 1 and '|' in line:
         raise problem(
             place,
             "the columns are separated by '|'; expected commas, semicolons or tabs: save it with "
             'one of these',
         )
-    check_columns(found, place)
-    unfit = [column for column in columns if column not in found]
+    check_columns(names, place)
+    unfit = [column for column in columns if column not in names]
     if unfit:
-        raise wrong(place, f'columns {unfit}, each once', found)
+        raise wrong(place, f'columns {unfit}, each once', names)
 
 
 def _csv_rows(path: Path, text: str, delimiter: str) -> Iterator[tuple[Place, list[str]]]:
@@ -274,10 +274,10 @@ def _parse(text: str, place: Place) -> Any:
         raise problem(place, f'not valid json: {error}') from error
 
 
-def _pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a json object; raise on a repeated key (Python silently keeps its last value)."""
-    content = dict(found)
-    if len(content) < len(found):
-        counts = Counter(key for key, _ in found)
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        counts = Counter(key for key, _ in pairs)
         raise ValueError(f'a second key {shown(counts.most_common(1)[0][0])} in an object')
     return content

@@ -54,22 +54,22 @@ def listed(root: Union[str, Path]) -> Listing:
                 (links if linked else folders).append(name)
             else:
                 names.append((linked, name, file))
-    known: set[Identity] = set()
+    seen: set[Identity] = set()
     again = set()
     for _, name, file in sorted(names):
-        if file in known:
+        if file in seen:
             again.add(name)
-        known.add(file)
+        seen.add(file)
     return Listing((name for _, name, _ in names), again, entered)
 
 
 def identity(path: Union[str, Path]) -> Optional[Identity]:
     """Return device and inode that a path resolves to; None if it does not exist."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def one_spelling(name: str) -> str:
@@ -89,8 +89,8 @@ def spelt_as_there(path: str) -> str:
     folder = spelt_as_there(folder)
     if not os.path.isdir(folder or '.'):
         return path
-    wanted = one_spelling(name)
-    alike = [one for one in os.listdir(folder or '.') if one_spelling(one) == wanted]
+    spelling = one_spelling(name)
+    alike = [other for other in os.listdir(folder or '.') if one_spelling(other) == spelling]
     if len(alike) > 1:
         raise ValueError(
             f'{path!r} fits {len(alike)} files whose names differ only in how their accents are '
@@ -102,12 +102,12 @@ def spelt_as_there(path: str) -> str:
 def _entries(folder: str) -> Iterator[os.DirEntry]:
     try:
         with os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
+            children = sorted(entries, key=lambda entry: entry.name)
     except OSError as error:
         what = f'{ascii(folder)} is left out, it cannot be read: {error.strerror}'
         print_log(what, 'current', logging.WARNING)
         return
-    yield from (entry for entry in found if not entry.name.startswith('.'))
+    yield from (entry for entry in children if not entry.name.startswith('.'))
 
 
 #: Maximum length of a file name; file systems refuse longer ones.

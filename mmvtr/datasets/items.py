@@ -48,9 +48,9 @@ def seeded(key: ItemKey) -> Iterator[None]:
     """
     state = random.getstate(), np.random.get_bit_generator(), torch.get_rng_state()
     seeds = np.random.SeedSequence(key).generate_state(3).tolist()
-    own = _IDLE.pop() if _IDLE else np.random.MT19937(0)
+    generator = _IDLE.pop() if _IDLE else np.random.MT19937(0)
     random.seed(seeds[0])
-    np.random.set_bit_generator(own)
+    np.random.set_bit_generator(generator)
     np.random.seed(seeds[1])
     torch.default_generator.manual_seed(seeds[2])
     try:
@@ -59,7 +59,7 @@ def seeded(key: ItemKey) -> Iterator[None]:
         random.setstate(state[0])
         np.random.set_bit_generator(state[1])
         torch.set_rng_state(state[2])
-        _IDLE.append(own)
+        _IDLE.append(generator)
 
 
 def frames_of(results: dict[str, Any]) -> torch.Tensor:

@@ -90,44 +90,44 @@ class ConcatDataset(VideoTextDataset):
         names: Optional[Sequence[str]] = None,
         records: Optional[Mapping[str, Any]] = None,
     ) -> None:
-        built = [DATASETS.build(one) if isinstance(one, dict) else one for one in datasets]
+        built = [DATASETS.build(x) if isinstance(x, dict) else x for x in datasets]
         if len(built) < 2:
             raise ValueError(f'ConcatDataset: two sets or more expected, got {len(built)}')
         names = _names(built) if names is None else list(names)
         if len(names) != len(built) or len(set(names)) < len(names):
             raise ValueError(f'ConcatDataset: names must be {len(built)}, one per set, not {names}')
         self.sets = dict(zip(names, built))
-        units = {name: one.epoch_unit for name, one in self.sets.items()}
+        units = {name: dataset.epoch_unit for name, dataset in self.sets.items()}
         if len(set(units.values())) > 1:
             raise ValueError(f'ConcatDataset: the sets differ in epoch_unit: {units}')
         self._refuse_of_one_set()
         self._ends = list(accumulate(map(len, built)))
-        self._videos_before = [0, *accumulate(len(one.videos) for one in built)]
-        self._texts_before = [0, *accumulate(len(one.texts) for one in built)]
+        self._videos_before = [0, *accumulate(len(dataset.videos) for dataset in built)]
+        self._texts_before = [0, *accumulate(len(dataset.texts) for dataset in built)]
         super().__init__([], [], epoch_unit=built[0].epoch_unit, records=records)
         if len(self.videos) < self._videos_before[-1] or len(self.texts) < self._texts_before[-1]:
             raise ValueError(
                 'ConcatDataset: a record transform that leaves videos or texts out must be given '
                 'to each set'
             )
-        for name, one in self.sets.items():
-            for video, reason in one.known_broken.items():
+        for name, dataset in self.sets.items():
+            for video, reason in dataset.known_broken.items():
                 self.known_broken[f'{name}/{video}'] = reason
 
-        lacking = [(name, one.left_out) for name, one in self.sets.items() if one.left_out]
+        lacking = [(name, x.left_out) for name, x in self.sets.items() if x.left_out]
         if lacking:
-            whole = [one.left_out or (0, 0, len(one.videos), len(one.texts)) for one in built]
+            whole = [x.left_out or (0, 0, len(x.videos), len(x.texts)) for x in built]
             self.left_out = LeftOut(
                 tuple(f'{name}/{video}' for name, left in lacking for video in left.names),
                 sum(left.texts for _, left in lacking),
-                sum(one[2] for one in whole),
-                sum(one[3] for one in whole),
+                sum(counts[2] for counts in whole),
+                sum(counts[3] for counts in whole),
             )
 
     def _refuse_of_one_set(self) -> None:
-        for name, one in self.sets.items():
+        for name, dataset in self.sets.items():
             for key in OF_ONE_SET:
-                if any(key in record for record in (*one.videos, *one.texts)):
+                if any(key in record for record in (*dataset.videos, *dataset.texts)):
                     raise ValueError(
                         f'ConcatDataset: records of {name} have {key!r}, which is counted in one '
                         'set alone: give the record transform to the ConcatDataset'
@@ -136,25 +136,26 @@ class ConcatDataset(VideoTextDataset):
     def load_annotations(self) -> tuple[Records, Records]:
         """Return the records of all sets, numbered consecutively."""
         videos, texts = [], []
-        for k, (name, one) in enumerate(self.sets.items()):
-            videos += [dict(v, video_id=f'{name}/{v["video_id"]}') for v in one.videos]
-            texts += [self._moved(k, name, text) for text in one.texts]
+        for k, (name, dataset) in enumerate(self.sets.items()):
+            videos += [dict(v, video_id=f'{name}/{v["video_id"]}') for v in dataset.videos]
+            texts += [self._moved(k, name, text) for text in dataset.texts]
         return videos, texts
 
     def origin(self) -> str:
         """Return the origins of all sets, joined by plus signs."""
-        return ' + '.join(one.origin() for one in self.sets.values())
+        return ' + '.join(dataset.origin() for dataset in self.sets.values())
 
     def lacks(self) -> Optional[str]:
         """Return what the sets lack, by set."""
-        lacking = {name: one.lacks() for name, one in self.sets.items()}
+        lacking = {name: dataset.lacks() for name, dataset in self.sets.items()}
         return '; '.join(f'{name}: {lack}' for name, lack in lacking.items() if lack) or None
 
     def protocol(self) -> dict[str, Any]:
         """Return the protocol of the joint set and of each of its sets."""
-        protocols = {name: one.protocol() for name, one in self.sets.items()}
+        protocols = {name: dataset.protocol() for name, dataset in self.sets.items()}
         split = ' + '.join(
-            ' '.join(filter(None, (one['dataset'], one['split']))) for one in protocols.values()
+            ' '.join(filter(None, (protocol['dataset'], protocol['split'])))
+            for protocol in protocols.values()
         )
         return {**super().protocol(), 'split': split, 'sets': protocols}
 
@@ -165,9 +166,9 @@ class ConcatDataset(VideoTextDataset):
         """Return an item of one of the sets, see :class:`VideoTextDataset`."""
         key = item_key(key)
         k = bisect_right(self._ends, key.index)
-        name, one = list(self.sets.items())[k]
+        name, dataset = list(self.sets.items())[k]
         start = self._ends[k - 1] if k else 0
-        item = one[ItemKey(key.seed, key.epoch, key.index - start)]
+        item = dataset[ItemKey(key.seed, key.epoch, key.index - start)]
         if 'broken' in item:
             return self._moved(k, name, item)
         texts = [self._moved(k, name, text) for text in item['texts']]
@@ -175,13 +176,13 @@ class ConcatDataset(VideoTextDataset):
 
     def _video(self, v: int) -> dict[str, Any]:
         k = bisect_right(self._videos_before, v) - 1
-        name, one = list(self.sets.items())[k]
-        return self._moved(k, name, one._video(v - self._videos_before[k]))
+        name, dataset = list(self.sets.items())[k]
+        return self._moved(k, name, dataset._video(v - self._videos_before[k]))
 
     def _text(self, t: int) -> dict[str, Any]:
         k = bisect_right(self._texts_before, t) - 1
-        name, one = list(self.sets.items())[k]
-        return self._moved(k, name, one._text(t - self._texts_before[k]))
+        name, dataset = list(self.sets.items())[k]
+        return self._moved(k, name, dataset._text(t - self._texts_before[k]))
 
     def _moved(self, k: int, name: str, part: dict[str, Any]) -> dict[str, Any]:
         """Return a record, half of an item or broken item of set ``k`` with the joint set's indices
@@ -210,7 +211,7 @@ class ConcatDataset(VideoTextDataset):
 
 def _names(sets: Sequence[Dataset]) -> list[str]:
     """Return the class name of each set, numbered where it is not unique."""
-    kinds = [one.protocol()['dataset'].removesuffix('Dataset') for one in sets]
+    kinds = [dataset.protocol()['dataset'].removesuffix('Dataset') for dataset in sets]
     return [
         kind if kinds.count(kind) == 1 else f'{kind}{kinds[: i + 1].count(kind)}'
         for i, kind in enumerate(kinds)

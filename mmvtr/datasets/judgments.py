@@ -48,7 +48,7 @@ def read_fire(path: Union[str, Path], *, dataset: str, check: bool = True) -> Pa
     if check:
         _check_fire(path)
     place, labels = Place(path), dict(relevant=1.0, irrelevant=0.0)
-    found: dict[tuple[str, str], float] = {}
+    values: dict[tuple[str, str], float] = {}
     for n, entry in enumerate(listing(read_json(path, ('annotations',))['annotations'], place)):
         row = place.at(f'annotation {n}')
         text, video, label, of = (
@@ -59,12 +59,12 @@ def read_fire(path: Union[str, Path], *, dataset: str, check: bool = True) -> Pa
             raise wrong(row, "'relevant' or 'irrelevant'", label)
         if of != dataset:
             continue
-        if found.setdefault((text.strip(), video), labels[label]) != labels[label]:
+        if values.setdefault((text.strip(), video), labels[label]) != labels[label]:
             raise problem(row, f'a second label of {shown(text)} and video {shown(video)}')
-    if not found:
+    if not values:
         raise problem(place, f'has no pair of dataset {shown(dataset)}')
-    texts, videos = zip(*found)
-    return PairValues(texts, videos, np.array([*found.values()]), str(path), by_caption=True)
+    texts, videos = zip(*values)
+    return PairValues(texts, videos, np.array([*values.values()]), str(path), by_caption=True)
 
 
 def _check_fire(path: Path) -> None:

@@ -58,24 +58,24 @@ class PairValues(NamedTuple):
         rows, columns = _positions('text', text_ids), _positions('video', video_ids)
         t = np.array([rows.get(text, -1) for text in self.texts], dtype=np.int64)
         v = np.array([columns.get(video, -1) for video in self.videos], dtype=np.int64)
-        known = (t >= 0) & (v >= 0)
+        inside = (t >= 0) & (v >= 0)
         place = Place(self.origin or 'pairs')
-        if not known.any():
+        if not inside.any():
             raise problem(
                 place,
                 f'none of {len(t)} pairs belongs to these texts ({shown(list(text_ids[:3]))}) and '
                 f'videos ({shown(list(video_ids[:3]))})',
             )
-        if others == 'raise' and not known.all():
-            first = int(np.flatnonzero(~known)[0])
+        if others == 'raise' and not inside.all():
+            first = int(np.flatnonzero(~inside)[0])
             kind = 'text' if t[first] < 0 else 'video'
             name = (self.texts if t[first] < 0 else self.videos)[first]
             raise problem(
                 place,
-                f'unknown {kind} {shown(name)} ({(~known).sum()} of {len(t)} pairs are unknown)',
+                f'unknown {kind} {shown(name)} ({(~inside).sum()} of {len(t)} pairs are unknown)',
             )
         table = np.full((len(rows), len(columns)), np.nan)
-        table[t[known], v[known]] = self.values[known]
+        table[t[inside], v[inside]] = self.values[inside]
         return table
 
     def of_texts(self, text_ids: Sequence[str], captions: Sequence[str]) -> PairValues:
@@ -92,12 +92,12 @@ class PairValues(NamedTuple):
         ids: dict[str, list[str]] = {}
         for name, caption in zip(text_ids, captions):
             ids.setdefault(caption.strip(), []).append(name)
-        found = [
+        rows = [
             (name, video, value)
             for caption, video, value in zip(self.texts, self.videos, self.values.tolist())
             for name in ids.get(caption, [f'the caption {shown(caption)}'])
         ]
-        texts, videos, values = zip(*found)
+        texts, videos, values = zip(*rows)
         return PairValues(texts, videos, np.array(values), self.origin)
 
     @classmethod
@@ -185,15 +185,15 @@ def collect(rows: Iterator[tuple[Place, str, str, float]], origin: Union[str, Pa
     Raises:
         ValueError: a repeated pair, or none at all.
     """
-    found: dict[tuple[str, str], float] = {}
+    values: dict[tuple[str, str], float] = {}
     for place, text, video, value in rows:
-        if (text, video) in found:
+        if (text, video) in values:
             raise problem(place, f'a second line of text {shown(text)} and video {shown(video)}')
-        found[text, video] = value
-    if not found:
+        values[text, video] = value
+    if not values:
         raise problem(Place(origin), 'has no pair at all')
-    texts, videos = zip(*found)
-    return PairValues(texts, videos, np.array([*found.values()]), str(origin))
+    texts, videos = zip(*values)
+    return PairValues(texts, videos, np.array([*values.values()]), str(origin))
 
 
 class Judgments(NamedTuple):
@@ -285,8 +285,8 @@ def fields_of(
         yield place, fields
 
 
-def _pairs(given: Union[Mapping[str, Any], PairValues]) -> PairValues:
-    return given if isinstance(given, PairValues) else TASK_UTILS.build(dict(given))
+def _pairs(pairs: Union[Mapping[str, Any], PairValues]) -> PairValues:
+    return pairs if isinstance(pairs, PairValues) else TASK_UTILS.build(dict(pairs))
 
 
 def _grades(

@@ -66,12 +66,12 @@ class Problems:
 @contextmanager
 def collecting(name: str, problems: Optional[Problems]) -> Iterator[Problems]:
     """Yield the given problems for a nested reader, or new ones that are raised at the end."""
-    own = Problems(name) if problems is None else problems
-    yield own
+    collected = Problems(name) if problems is None else problems
+    yield collected
     if problems is None:
-        own.refuse()
+        collected.refuse()
 
 
 def _begin(problems: Sequence[str]) -> str:
-    named = [one if len(one) <= SAID else f'{one[: SAID - 3]}...' for one in problems[:NAMED]]
+    named = [text if len(text) <= SAID else f'{text[: SAID - 3]}...' for text in problems[:NAMED]]
     return '; '.join([*named, *(['...'] if len(problems) > NAMED else [])])

@@ -39,10 +39,10 @@ class RecordTransforms:
     def __init__(self, parts: Optional[Mapping[str, Union[dict, RecordTransform, None]]]) -> None:
         if not isinstance(parts or {}, Mapping):
             raise ValueError(f'records: expected parts by name, found {shown(parts)}')
-        given = {name: part for name, part in (parts or {}).items() if part is not None}
+        chosen = {name: part for name, part in (parts or {}).items() if part is not None}
         built = {
             name: TASK_UTILS.build(part) if isinstance(part, dict) else part
-            for name, part in given.items()
+            for name, part in chosen.items()
         }
         for name, part in built.items():
             if not callable(part):
@@ -105,14 +105,14 @@ def _applied(
     part: RecordTransform, videos: Records, texts: Records, place: Place
 ) -> tuple[Records, Records]:
     try:
-        found = part(videos, texts)
+        result = part(videos, texts)
     except ValueError as error:
         if type(error) is not ValueError:
             raise
         raise problem(place, str(error)) from error
-    if not (isinstance(found, tuple) and len(found) == 2):
-        raise problem(place, f'expected (videos, texts) in return, found {shown(found)}')
-    videos, texts = found
+    if not (isinstance(result, tuple) and len(result) == 2):
+        raise problem(place, f'expected (videos, texts) in return, found {shown(result)}')
+    videos, texts = result
     if not videos:
         raise problem(place, 'leaves no video')
     check_records(videos, texts, place)

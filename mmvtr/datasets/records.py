@@ -73,10 +73,10 @@ def environments_of(videos: Records, place: Place) -> Optional[np.ndarray]:
     Raises:
         ValueError: only some videos have one.
     """
-    found = [video['environment'] for video in videos if 'environment' in video]
-    if 0 < len(found) < len(videos):
-        raise problem(place, f'{len(found)} of {len(videos)} videos have an environment, not all')
-    return np.array(found, dtype=np.int64) if found else None
+    groups = [video['environment'] for video in videos if 'environment' in video]
+    if 0 < len(groups) < len(videos):
+        raise problem(place, f'{len(groups)} of {len(videos)} videos have an environment, not all')
+    return np.array(groups, dtype=np.int64) if groups else None
 
 
 def class_table(records: Records, kind: str) -> torch.Tensor:
@@ -96,11 +96,11 @@ def moment_ratio(text: dict[str, Any], videos: Records) -> float:
 
 def texts_of(texts: Records, num_videos: int) -> list[list[int]]:
     """Return the text indices of each video."""
-    found: list[list[int]] = [[] for _ in range(num_videos)]
+    by_video: list[list[int]] = [[] for _ in range(num_videos)]
     for t, text in enumerate(texts):
         for v in text['video_idx']:
-            found[v].append(t)
-    return found
+            by_video[v].append(t)
+    return by_video
 
 
 def check_records(videos: Records, texts: Records, place: Place) -> None:
@@ -128,8 +128,8 @@ def _check_record(kind: str, record: Any, place: Place) -> None:
 
 
 def _seconds(value: Any, place: Place) -> None:
-    known = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    if not known or not math.isfinite(value):
+    numeric = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if not numeric or not math.isfinite(value):
         raise wrong(place, 'a number of seconds', value)
 
 

@@ -249,10 +249,10 @@ class VideoTextDataset(Dataset):
         if self._judgments is None:
             return None
         if isinstance(self._judgments, str):
-            known = getattr(self, self._judgments)()
-            if known is None:
+            relevance = getattr(self, self._judgments)()
+            if relevance is None:
                 raise ValueError(f'judgments={self._judgments!r}: {self.origin()} has none')
-            return (known.astype(np.float64),) * 2
+            return (relevance.astype(np.float64),) * 2
         texts, videos = (x['text_id'] for x in self.texts), (x['video_id'] for x in self.videos)
         captions = [x['text'] for x in self.texts]
         return self._judgments.grades([*texts], [*videos], captions)

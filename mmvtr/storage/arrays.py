@@ -183,14 +183,14 @@ def _size(path: Union[str, Path]) -> int:
 
 def _members(archive: ZipFile) -> dict[str, ZipInfo]:
     """Return the members of an archive by array name."""
-    found: dict[str, ZipInfo] = {}
+    members: dict[str, ZipInfo] = {}
     for member in archive.infolist():
         name = member.filename.removesuffix('.npy')
-        if name in found:
+        if name in members:
             raise ValueError(f'a second array {name[:80]!r}')
         if name != member.filename:
-            found[name] = member
-    return found
+            members[name] = member
+    return members
 
 
 def _unpacked(archive: ZipFile, name: str, member: ZipInfo) -> np.ndarray:

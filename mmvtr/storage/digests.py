@@ -48,12 +48,12 @@ def own_digest_holds(head: bytes, rest: BinaryIO) -> Optional[bool]:
     Returns:
         None if there is no such field.
     """
-    found = _FIELD.search(head)
-    if found is None:
+    field = _FIELD.search(head)
+    if field is None:
         return None
-    start, end = found.span(1)
+    start, end = field.span(1)
     digest = digest_of(rest, start=head[:start] + ROOM.encode() + head[end:])
-    return digest.hexdigest().encode() == found[1]
+    return digest.hexdigest().encode() == field[1]
 
 
 def digest_of(file: BinaryIO, size: float = math.inf, *, start: bytes = b'') -> hashlib._Hash:

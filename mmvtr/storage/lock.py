@@ -119,11 +119,11 @@ class FolderLock:
 
     def _clear(self) -> Optional[str]:
         """Remove the lock of an ended process; return a sentence about it."""
-        found = _read(self.path)
-        holder = _holder(found)
+        text = _read(self.path)
+        holder = _holder(text)
         living = None if holder is None else lives(Process(*holder[:4]))
         age = self._age()
-        if found is None or age is None:
+        if text is None or age is None:
             return None  # just released
         who = 'an unknown process' if holder is None else _name(*holder)
         if living or (living is None and age < ABANDONED):
@@ -137,7 +137,7 @@ class FolderLock:
             folder = self.path.parent
             raise FolderInUse(f'{folder} is in use by {who} (lock {self.path}){advice}')
         away = Path(f'{part_name(self.path)}.old')
-        if _read(self.path) != found:
+        if _read(self.path) != text:
             return None
         try:
             os.rename(self.path, away)
@@ -145,7 +145,7 @@ class FolderLock:
             return None
         try:
             # Another process may have created its own lock since the check above.
-            if _read(away) != found:
+            if _read(away) != text:
                 _link(away, self.path)
                 return None
         finally:
@@ -171,12 +171,12 @@ class FolderLock:
                     continue
                 if self._place():  # the lock file was deleted
                     continue
-                found = _read(self.path)
+                text = _read(self.path)
             except OSError:  # the file server is unavailable: the next touch decides
                 continue
-            if found in (None, self._text) or self._ended.is_set():
+            if text in (None, self._text) or self._ended.is_set():
                 continue
-            holder = _holder(found)
+            holder = _holder(text)
             who = 'an unknown process' if holder is None else _name(*holder)
             print(f'error: {self.path.parent} was taken over by {who}', file=sys.stderr, flush=True)
             os._exit(1)
@@ -226,26 +226,26 @@ def _lock_folder(folder: Path) -> Optional[int]:
     """Return an open, locked folder; None if another process has locked it."""
     if fcntl is None:
         return -1
-    found = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(found, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        os.close(found)
+        os.close(descriptor)
         return None
     except OSError:  # a file system without such locks
         pass
-    return found
+    return descriptor
 
 
-def _unlock_folder(found: int) -> None:
+def _unlock_folder(descriptor: int) -> None:
     """Release the lock of a folder, even if a child process still has it open."""
-    if found < 0:
+    if descriptor < 0:
         return
     try:
-        fcntl.flock(found, fcntl.LOCK_UN)
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
     except OSError:
         pass
-    os.close(found)
+    os.close(descriptor)
 
 
 def _read(path: Path) -> Optional[str]:

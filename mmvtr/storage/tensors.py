@@ -46,14 +46,14 @@ def write_tensors(
                 f'{path}: tensors by name expected, {name[:80]!r} is a {type(tensor).__name__}'
             )
     seen: set[int] = set()
-    own = {}
+    copies = {}
     for name, tensor in tensors.items():
         tensor = tensor.detach().cpu().contiguous()
         memory = tensor.untyped_storage().data_ptr()
-        own[name] = tensor.clone() if memory in seen else tensor
+        copies[name] = tensor.clone() if memory in seen else tensor
         seen.add(memory)
     about = {META: json.dumps(meta)} if meta else {}
-    content = safetensors.torch.save(own, metadata=dict(format='pt', sha256=ROOM, **about))
+    content = safetensors.torch.save(copies, metadata=dict(format='pt', sha256=ROOM, **about))
     write_atomically(path, lambda file: write_with_digest(content, file))
 
 
@@ -99,14 +99,14 @@ def read_meta(path: Union[str, Path]) -> dict[str, Any]:
     with safetensors.safe_open(path, framework='pt') as file:
         text = (file.metadata() or {}).get(META)
     try:
-        found = {} if text is None else json.loads(text)
+        meta = {} if text is None else json.loads(text)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        meta = None
+    if not isinstance(meta, dict):
         raise UserError(
             f'{path}: {META} in its metadata: a dict in json expected, found {text[:80]!r}'
         )
-    return found
+    return meta
 
 
 def _digest_holds(path: Union[str, Path]) -> Optional[bool]:

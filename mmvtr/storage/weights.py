@@ -99,19 +99,19 @@ def wrapper_before(
         RuntimeError: names of the model have different prefixes in the file (names two).
     """
     names = list(names)
-    found: dict[str, str] = {}
+    wrappers: dict[str, str] = {}
     for name in names:
         for start in _starts(name):
             if fits(name[len(start) :]):
-                found.setdefault(start, name)
-    whole = [s for s in found if all(n.startswith(s) and fits(n[len(s) :]) for n in names)]
-    if len(found) > 1 and not whole:
-        one, two = list(found.values())[:2]
+                wrappers.setdefault(start, name)
+    whole = [s for s in wrappers if all(n.startswith(s) and fits(n[len(s) :]) for n in names)]
+    if len(wrappers) > 1 and not whole:
+        one, two = list(wrappers.values())[:2]
         raise UserError(
             f'{path}: the file has two sets of weights for this model, {one[:80]!r} and '
             f'{two[:80]!r}, behind different wrappers: keep one of them in the file'
         )
-    start = min(whole or found, key=len, default='')
+    start = min(whole or wrappers, key=len, default='')
     if start:
         _log_once(f'{path}: its names begin with {start!r}, of a wrapper, which is left out')
     return start
@@ -138,26 +138,26 @@ def check_weights(
         RuntimeError: lists missing and unexpected names and differing shapes, or weights with NaN
             or infinite numbers.
     """
-    known = model.state_dict()
-    weights = unwrapped(weights, known.__contains__, path)
-    own, given = (
+    expected = model.state_dict()
+    weights = unwrapped(weights, expected.__contains__, path)
+    shapes, found = (
         {name: tuple(x.shape) for name, x in every.items() if name.startswith(tuple(prefixes))}
-        for every in (known, weights)
+        for every in (expected, weights)
     )
     complaints = {
-        'missing': [name for name in own if name not in given],
-        'unexpected': [name for name in given if name not in own],
+        'missing': [name for name in shapes if name not in found],
+        'unexpected': [name for name in found if name not in shapes],
         'of another shape': [
-            f'{name} {given[name]} instead of {shape}'
-            for name, shape in own.items()
-            if given.get(name, shape) != shape
+            f'{name} {found[name]} instead of {shape}'
+            for name, shape in shapes.items()
+            if found.get(name, shape) != shape
         ],
     }
     lines = [f'  {kind} ({len(n)}): {first_of(n)}' for kind, n in complaints.items() if n]
     if lines:
         first = f'checkpoint {path} does not fit this {type(model).__name__}:'
         raise UserError('\n'.join([first, *lines]))
-    refuse_not_finite({name: weights[name] for name in given}, path)
+    refuse_not_finite({name: weights[name] for name in found}, path)
     return weights
 
 

@@ -159,7 +159,7 @@ ONE = torch.zeros(1, 1, dtype=torch.int64)
         (dict(verb=ONE), dict(verb=ONE, noun=ONE), r"not \['verb'\] and \['noun', 'verb'\]"),
         (dict(verb=ONE[0]), dict(verb=ONE), r"text classes 'verb' must be .*torch.int64 \[1\]"),
         (dict(verb=ONE), dict(verb=ONE.float()), r"video classes 'verb' .* torch.float32"),
-        (dict(a=ONE, b=ONE), dict(a=ONE, b=ONE.expand(2, 1)), r'video .* rows: \[1, 2\]'),
+        (dict(a=ONE, b=ONE), dict(a=ONE, b=ONE.expand(2, 1)), r"video .* row per video, .*'b': 2}"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize('function', [class_relevance, class_overlap])

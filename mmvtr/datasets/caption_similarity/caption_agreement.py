@@ -121,7 +121,7 @@ class CaptionAgreement:
         """Return vectors of texts [T, D] and videos [V, D] whose products are cosines, scaled to
         standard deviation ``canonical``."""
         within, between, mean = caption_covariances(bags, owners, len(self.known))
-        noise = self.ridge / max(sum(len(own) for own in owners if len(own) > 1), 1)
+        noise = self.ridge / max(sum(len(captions) for captions in owners if len(captions) > 1), 1)
         basis = same_on_all(canonical_directions(within, between, noise, self.dim))
         has_words = np.array([bool(bag) for bag in bags])[:, None]
         texts = (_projected(bags, basis) - mean @ basis) * has_words
@@ -166,18 +166,18 @@ def caption_covariances(
     """
     within, between = np.zeros((words, words)), np.zeros((words, words))
     total, count = np.zeros(words), 0
-    for own in owners:
-        if len(own) < 2:
+    for captions in owners:
+        if len(captions) < 2:
             continue
-        matrix = _units(bag_rows([bags[t] for t in own], words))
+        matrix = _units(bag_rows([bags[t] for t in captions], words))
         present = np.flatnonzero(matrix.any(0))
         matrix = matrix[:, present]
         itself, sums = matrix.T @ matrix, matrix.sum(0)
         place = np.ix_(present, present)
         within[place] += itself
-        between[place] += (np.outer(sums, sums) - itself) / (len(own) - 1)
+        between[place] += (np.outer(sums, sums) - itself) / (len(captions) - 1)
         total[present] += sums
-        count += len(own)
+        count += len(captions)
     mean = total / count
     return tuple(x / count - np.outer(mean, mean) for x in (within, between)) + (mean,)
 
@@ -208,9 +208,9 @@ def canonical_directions(
 def _of_videos(texts: np.ndarray, owners: Sequence[Sequence[int]]) -> np.ndarray:
     """Return the means over each video's texts, float64 [V, D]; 0 without a text."""
     means = np.zeros((len(owners), texts.shape[1]))
-    for mean, own in zip(means, owners):
-        if own:
-            mean[:] = texts[list(own)].mean(0)
+    for mean, captions in zip(means, owners):
+        if captions:
+            mean[:] = texts[list(captions)].mean(0)
     return means
 
 
@@ -272,11 +272,11 @@ def read_captions(
     """Return bags of words; ``texts`` hold ``text`` and ``video_idx``, their videos' positions."""
     captions = [sorted(set(WORD.findall(text['text'].lower()))) for text in texts]
     frequency = Counter(word for caption in captions for word in caption)
-    known = [word for word, _ in frequency.most_common(words)]
-    number = {word: n for n, word in enumerate(known)}
+    vocabulary = [word for word, _ in frequency.most_common(words)]
+    number = {word: n for n, word in enumerate(vocabulary)}
     bags = [[number[word] for word in caption if word in number] for caption in captions]
-    counts = np.array([frequency[word] for word in known])
-    return CaptionBags(known, counts, bags, texts_of(texts, len(videos)))
+    counts = np.array([frequency[word] for word in vocabulary])
+    return CaptionBags(vocabulary, counts, bags, texts_of(texts, len(videos)))
 
 
 class WordPairs(NamedTuple):
@@ -307,20 +307,20 @@ def count_pairs(
     Raises:
         ValueError: no video has two captions.
     """
-    several = [own for own in owners if len(own) > 1]
+    several = [captions for captions in owners if len(captions) > 1]
     if not several:
         raise ValueError(
             f'none of {len(owners)} videos has two captions, so that nothing says which words go '
             'together; leave `agreement` out for such a dataset'
         )
     together, alone = np.zeros((words, words)), np.zeros(words)
-    for own in several:
-        matrix = bag_rows([bags[t] for t in own], words)
+    for captions in several:
+        matrix = bag_rows([bags[t] for t in captions], words)
         present = np.flatnonzero(matrix.any(0))
         matrix = matrix[:, present]
         total = matrix.sum(0)
         both = np.outer(total, total) - matrix.T @ matrix
-        together[np.ix_(present, present)] += both / (len(own) - 1)
+        together[np.ix_(present, present)] += both / (len(captions) - 1)
         alone[present] += total
     return WordPairs(together, alone, sum(map(len, several)))
 

@@ -158,33 +158,33 @@ class CaptionImplication:
         for row, (known, _) in zip(logs, premises):
             if known:
                 row[:] = np.log(self.implied[known].max(0))
-        held, never = torch.from_numpy(logs).to(device), math.log(self.least)
+        log_implied, never = torch.from_numpy(logs).to(device), math.log(self.least)
         place: dict[str, int] = {}
         for _, unknown in premises:
             for word in unknown:
                 place.setdefault(word, len(place))
-        own = [(n, place[word]) for n, (_, unknown) in enumerate(premises) for word in unknown]
+        entries = [(n, place[word]) for n, (_, unknown) in enumerate(premises) for word in unknown]
         having = torch.sparse_coo_tensor(
-            torch.tensor(own, dtype=torch.long).reshape(-1, 2).t(),
-            torch.ones(len(own)),
+            torch.tensor(entries, dtype=torch.long).reshape(-1, 2).t(),
+            torch.ones(len(entries)),
             (len(premises), len(place)),
-            device=held.device,
+            device=log_implied.device,
             check_invariants=True,
         ).coalesce()
 
         def columns(part: slice) -> Tensor:
             some = conclusions[part]
-            wanted = torch.zeros(len(self.known), len(some))
+            stated = torch.zeros(len(self.known), len(some))
             shared = torch.zeros(len(place), len(some))
             for column, (known, unknown) in enumerate(some):
-                wanted[known, column] = 1.0
+                stated[known, column] = 1.0
                 shared[[place[word] for word in unknown if word in place], column] = 1.0
-            missed = torch.tensor([float(len(unknown)) for _, unknown in some]).to(held)
-            with torch.autocast(held.device.type, enabled=False):
+            missed = torch.tensor([float(len(unknown)) for _, unknown in some]).to(log_implied)
+            with torch.autocast(log_implied.device.type, enabled=False):
                 if place:
-                    missed = missed - torch.sparse.mm(having, shared.to(held))
-                found = held @ wanted.to(held) + never * missed
-            return found.clamp_(max=0).exp_()
+                    missed = missed - torch.sparse.mm(having, shared.to(log_implied))
+                log_truth = log_implied @ stated.to(log_implied) + never * missed
+            return log_truth.clamp_(max=0).exp_()
 
         return Tiles.of((len(premises), len(conclusions)), columns, name='implied')
 
@@ -192,12 +192,12 @@ class CaptionImplication:
         """Return each caption's known words as indices and its unknown words; a caption without
         words yields itself in parentheses, which no word can equal."""
         number = {word: n for n, word in enumerate(self.known)}
-        found = []
+        bags = []
         for caption in captions:
             bag = sorted(set(WORD.findall(caption.lower()))) or [f'({caption})']
             known = [number[word] for word in bag if word in number]
-            found.append((known, [word for word in bag if word not in number]))
-        return found
+            bags.append((known, [word for word in bag if word not in number]))
+        return bags
 
     def _of_videos(
         self,
@@ -206,12 +206,12 @@ class CaptionImplication:
         owners: Sequence[Sequence[int]],
     ) -> np.ndarray:
         """Return p_wv, float64 [V, W], from ``implied``, [U, W]."""
-        found = np.full((len(owners), implied.shape[1]), self.least)
-        for row, own in zip(found, owners):
-            words = sorted({word for t in own for word in bags[t]})
+        probabilities = np.full((len(owners), implied.shape[1]), self.least)
+        for row, captions in zip(probabilities, owners):
+            words = sorted({word for t in captions for word in bags[t]})
             if words:
                 row[:] = implied[words].max(0)
-        return found
+        return probabilities
 
 
 def implications(
@@ -246,9 +246,9 @@ def implications(
     again = np.diag(pairs.together)
     mean = again.sum() / max(pairs.alone.sum(), 1.0)
     label = (again + prior * mean) / (pairs.alone + prior)
-    found = np.minimum(stated / np.where(label > 0, label, 1.0), 1.0)
-    np.fill_diagonal(found, 1.0)
-    return found
+    implied = np.minimum(stated / np.where(label > 0, label, 1.0), 1.0)
+    np.fill_diagonal(implied, 1.0)
+    return implied
 
 
 @TASK_UTILS.register_module()
@@ -284,13 +284,13 @@ class SummedCaptionSimilarity:
 
     def __call__(self, videos: Records, texts: Records) -> tuple[Records, Records]:
         """Add ``agreement`` in place; each text's ``video_idx`` says which videos it describes."""
-        found: dict[int, list[np.ndarray]] = {id(record): [] for record in (*videos, *texts)}
+        vectors: dict[int, list[np.ndarray]] = {id(record): [] for record in (*videos, *texts)}
         for part, weight in zip(self.parts, self.weights):
             part(videos, texts)
             for record in videos:
-                found[id(record)].append(record['agreement'])
+                vectors[id(record)].append(record['agreement'])
             for record in texts:
-                found[id(record)].append(np.float32(weight) * record['agreement'])
+                vectors[id(record)].append(np.float32(weight) * record['agreement'])
         for record in (*videos, *texts):
-            record['agreement'] = np.concatenate(found[id(record)])
+            record['agreement'] = np.concatenate(vectors[id(record)])
         return videos, texts

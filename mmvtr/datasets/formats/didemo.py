@@ -54,8 +54,8 @@ class DiDeMoDataset(PublishedDataset):
             sentence = field(row, 'description', string, place).strip()
             sentences.setdefault(field(row, 'video', identifier, place), []).append(sentence)
         captions: Captions = {
-            video: [(video, caption(' '.join(own), Place(path).key(video)))]
-            for video, own in sentences.items()
+            video: [(video, caption(' '.join(descriptions), Place(path).key(video)))]
+            for video, descriptions in sentences.items()
         }
         return self.listed(captions)
 

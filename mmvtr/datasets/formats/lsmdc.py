@@ -127,18 +127,18 @@ class LSMDCDataset(PublishedDataset):
 
     def read_split(self) -> Annotations:
         """Return the clips in the order of their first sentence."""
-        path = self._table(self.split)
+        path = self._present(self.split) or self.file(self.splits[self.split].table)
         rows, irregular = _read_rows(path)
         captions: Captions = {}
         for row in rows:
             if row.sentence is not None:
-                own = captions.setdefault(row.clip, [])
-                own.append((f'{row.clip}#{len(own)}', row.sentence))
-                if len(own) > 1:
+                texts = captions.setdefault(row.clip, [])
+                texts.append((f'{row.clip}#{len(texts)}', row.sentence))
+                if len(texts) > 1:
                     irregular.append(Irregular(path.name, row.line, row.clip, AGAIN))
                 if row.clip in self._skip:
                     irregular.append(Irregular(path.name, row.line, row.clip, SKIPPED))
-        kept = {clip: own for clip, own in captions.items() if clip not in self._skip}
+        kept = {clip: texts for clip, texts in captions.items() if clip not in self._skip}
         self._keep_account(path, len(rows), irregular, captions, kept)
         return Annotations(path.name, list(kept), kept, [path.name])
 
@@ -162,9 +162,6 @@ class LSMDCDataset(PublishedDataset):
         later = plain.with_name(f'{plain.stem}{LATER}.csv')
         return next((path for path in (plain, later) if path.is_file()), None)
 
-    def _table(self, split: str) -> Path:
-        return self._present(split) or self.file(self.splits[split].table)
-
     def _keep_account(
         self,
         path: Path,
@@ -174,17 +171,17 @@ class LSMDCDataset(PublishedDataset):
         kept: Captions,
     ) -> None:
         """Log and store the irregularities."""
-        self.irregular = tuple(sorted(irregular, key=lambda one: one.line))
-        reasons = Counter(one.reason for one in self.irregular)
+        self.irregular = tuple(sorted(irregular, key=lambda row: row.line))
+        reasons = Counter(row.reason for row in self.irregular)
         texts = sum(map(len, kept.values()))
         self.counts = dict(rows=rows, **reasons, clips=len(kept), texts=texts)
-        said = [
+        remarks = [
             f'{count:,} x {reason} ({self._lines(reason)})' for reason, count in reasons.items()
         ]
         log = MMLogger.get_current_instance()
         log.info(
             f'{self.title} {self.split}: {path.name} has {rows:,} rows; '
-            f'{"; ".join([*said, ""])}{len(kept):,} clips and {texts:,} texts are left.'
+            f'{"; ".join([*remarks, ""])}{len(kept):,} clips and {texts:,} texts are left.'
         )
         skipped = [clip for clip in captions if clip in self._skip]
         if skipped:
@@ -196,7 +193,7 @@ class LSMDCDataset(PublishedDataset):
             )
 
     def _lines(self, reason: str) -> str:
-        lines = [str(one.line) for one in self.irregular if one.reason == reason]
+        lines = [str(row.line) for row in self.irregular if row.reason == reason]
         more = ', ...' if len(lines) > 5 else ''
         return f'{"lines" if len(lines) > 1 else "line"} {", ".join(lines[:5])}{more}'
 
@@ -238,9 +235,9 @@ def _row(number: int, line: str, place: Place) -> tuple[_Row, list[str]]:
     return _Row(number, name, caption(fields[-1].strip(), place)), reasons
 
 
-def _clip(found: str, place: Place) -> tuple[str, list[str]]:
+def _clip(text: str, place: Place) -> tuple[str, list[str]]:
     """Return the cleaned id of a clip, and its irregularities in the file."""
-    reasons, name = [], found
+    reasons, name = [], text
     if name.lstrip().startswith('"'):
         reasons.append(QUOTED)
         name = name.replace('"', '', 1)
@@ -252,7 +249,7 @@ def _clip(found: str, place: Place) -> tuple[str, list[str]]:
         name = name.rpartition('.')[0]
     movie, _, times = identifier(name, place).rpartition('_')
     if not movie or not times:
-        raise wrong(place, 'an id MOVIE_TIMES', found)
+        raise wrong(place, 'an id MOVIE_TIMES', text)
     identifier(f'{movie}/{name}', place)  # its file's path must be valid
     return name, reasons
 

@@ -90,15 +90,15 @@ class MSRVTTDataset(PublishedDataset):
         """Return the videos of the split's list and their captions."""
         if self.split == '1kA_test':
             return _read_test(self.file(TEST_1KA))
-        files, known = [path.name for path in self._json_files()], self._known()
+        files, annotations = [path.name for path in self._json_files()], self._known()
         if not files:
             self.file(PARTS[0])
         table, source = SPLITS[self.split][:2]
         if source is not None and not (self.ann_root / table).is_file():
-            names = [name for name, split in known.split.items() if split == source]
-            return Annotations(' and '.join(files), names, known.captions, files)
+            names = [name for name, split in annotations.split.items() if split == source]
+            return Annotations(' and '.join(files), names, annotations.captions, files)
         names = read_column(self.file(table), 'video_id')
-        return Annotations(table, names, known.captions, files)
+        return Annotations(table, names, annotations.captions, files)
 
     def held_out(self) -> Iterator[tuple[str, list[str]]]:
         """Return the test videos of 1k-A; the json itself divides Full's splits."""
@@ -109,26 +109,26 @@ class MSRVTTDataset(PublishedDataset):
     def _json_files(self) -> list[Path]:
         """Return the json files that exist."""
         merged = self.ann_root / MERGED
-        wanted = [merged] if merged.is_file() else [self.ann_root / part for part in PARTS]
-        return [path for path in wanted if path.is_file()]
+        candidates = [merged] if merged.is_file() else [self.ann_root / part for part in PARTS]
+        return [path for path in candidates if path.is_file()]
 
     def _known(self) -> _Json:
         """Return the merged content of the json files that exist."""
         files = self._json_files()
-        known = _Json({}, {}, {}, set())
+        merged = _Json({}, {}, {}, set())
         for path in files:
             part = _read_json(path, path.stat().st_mtime_ns)
             for kind, ours, theirs in (
-                ('videos', known.split.keys(), part.split.keys()),
-                ('sentences', known.text_ids, part.text_ids),
+                ('videos', merged.split.keys(), part.split.keys()),
+                ('sentences', merged.text_ids, part.text_ids),
             ):
                 twice = sorted(ours & theirs)
                 if twice:
                     what = f'{len(twice)} {kind} are also in {files[0].name}, e.g.'
                     raise problem(Place(path), f'{what} {shown(twice[:5])}')
-            for whole, own in zip(known, part):
-                whole.update(own)
-        return known
+            for whole, added in zip(merged, part):
+                whole.update(added)
+        return merged
 
 
 def _read_test(path: Path) -> Annotations:

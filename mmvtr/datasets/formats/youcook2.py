@@ -134,12 +134,12 @@ def _read_segments(path: Path, subset: str) -> dict[str, _Segment]:
         if field(entry, 'subset', string, here) not in SUBSETS:
             raise wrong(here, f"a 'subset' of {[*SUBSETS]}", entry['subset'])
         if entry['subset'] == subset:
-            found = [
+            parsed = [
                 _segment(annotation, here.at(f'annotation {i}'))
                 for i, annotation in enumerate(annotations)
             ]
-            names = unique(((f'{video}_{n}', at) for n, at, _ in found), 'segment')
-            segments.update(zip(names, (segment for *_, segment in found)))
+            names = unique(((f'{video}_{n}', at) for n, at, _ in parsed), 'segment')
+            segments.update(zip(names, (segment for *_, segment in parsed)))
     return segments
 
 

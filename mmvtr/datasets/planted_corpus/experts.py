@@ -117,11 +117,11 @@ def check_experts(experts: Experts, knobs: Knobs) -> None:
     """
     path = Path(experts.path) / 'experts.json'
     try:
-        found = read_json(path, ())
+        card = read_json(path, ())
     except (OSError, ValueError):
-        found = None
-    if found != experts.made_of(knobs):
-        what = 'is missing or not json' if found is None else 'is of other knobs or another version'
+        card = None
+    if card != experts.made_of(knobs):
+        what = 'is missing or not json' if card is None else 'is of other knobs or another version'
         raise UserError(
             f'{str(path)[-200:]} {what}: choose another path for these experts, or delete the '
             'folder and they are made again'

@@ -50,8 +50,8 @@ def caption_counts(knobs: Knobs, split: str) -> np.ndarray:
         return np.maximum(knobs.test_captions + drawn, 1)
     weights = np.arange(1, clips + 1) ** -knobs.imbalance
     weights = stream(knobs, split, clips, 3).permutation(weights)
-    wanted = np.cumsum(weights / weights.sum()) * clips * (knobs.captions - 1)
-    return 1 + np.diff(np.round(wanted).astype(int), prepend=0)
+    cumulative = np.cumsum(weights / weights.sum()) * clips * (knobs.captions - 1)
+    return 1 + np.diff(np.round(cumulative).astype(int), prepend=0)
 
 
 def draw_captions(
@@ -175,14 +175,14 @@ def judge(captions: Sequence[dict[str, Any]], clips: Sequence[list[Facts]]) -> T
     return Truth(*(np.concatenate(part) for part in zip(*parts)))
 
 
-def false_negative_share(holds: np.ndarray, own: np.ndarray) -> float:
+def false_negative_share(holds: np.ndarray, annotated: np.ndarray) -> float:
     """Return the share of true pairs among the unannotated ones.
 
     Args:
         holds: bool [T, V], which texts hold for which clips.
-        own: bool [T, V], the annotated pairs.
+        annotated: bool [T, V], the annotated pairs.
     """
-    return float((holds & ~own).sum() / max((~own).sum(), 1))
+    return float((holds & ~annotated).sum() / max((~annotated).sum(), 1))
 
 
 def _judge(captions: Sequence[dict[str, Any]], facts: dict[str, np.ndarray]) -> Truth:
@@ -192,9 +192,9 @@ def _judge(captions: Sequence[dict[str, Any]], facts: dict[str, np.ndarray]) -> 
     count = np.maximum(straight, crossed)  # [T, V, M]
     count += _agreement('background', captions, facts['background'])[:, 0, ..., 0]
     best = count.max(axis=-1)  # [T, V]
-    said = [sum(map(len, c['says'])) + (c['background'] is not None) for c in captions]
-    said = np.array(said, dtype=np.int8)[:, None]
-    return Truth(best == said, (best / said).astype(np.float16))
+    stated = [sum(map(len, c['says'])) + (c['background'] is not None) for c in captions]
+    stated = np.array(stated, dtype=np.int8)[:, None]
+    return Truth(best == stated, (best / stated).astype(np.float16))
 
 
 def _agreement(slot: str, captions: Sequence[dict[str, Any]], facts: np.ndarray) -> np.ndarray:

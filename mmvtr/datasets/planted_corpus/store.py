@@ -158,8 +158,8 @@ def _write(folder: Path, knobs: Knobs) -> None:
         truth = judge(texts, [video['moments'] for video in videos])
         arrays[f'{split}_holds'] = np.packbits(truth.holds, axis=1)
         arrays[f'{split}_relevance'] = truth.relevance
-        own = np.array([text['video_idx'] for text in texts]) == np.arange(len(videos))
-        share = 100 * false_negative_share(truth.holds, own)
+        annotated = np.array([text['video_idx'] for text in texts]) == np.arange(len(videos))
+        share = 100 * false_negative_share(truth.holds, annotated)
         print_log(f'{split}: {share:.3f} % of the unannotated pairs are true', logger='current')
         splits[split] = dict(videos=videos, texts=texts)
         counts[split] = len(videos), len(texts), share
@@ -188,11 +188,11 @@ def _render(jobs: list[tuple]) -> None:
     # (mmvtr/cli/signals.py) waits for the next line of Python, which may never come in a child that
     # waits for work, and a signal that arrives before the child has reset the handler would be
     # lost.  So the signal is blocked from before the fork, and then ends the child.
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     try:
         pool = get_context('fork').Pool(processes, _end_at_sigterm)
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     with pool, show_progress('clips rendered', len(jobs)) as advance:
         for _ in pool.imap_unordered(_render_job, jobs, chunksize=4):
             advance()

@@ -83,7 +83,7 @@ def draw_clip(knobs: Knobs, split: str, clip: int) -> list[Facts]:
     if clip != first:
         rng = stream(knobs, split, clip, 5)
         for moment in moments:
-            others = [one for one in BACKGROUNDS if one != moment['background']]
+            others = [name for name in BACKGROUNDS if name != moment['background']]
             moment['background'] = one_of(rng, others)
     return moments
 

@@ -87,11 +87,11 @@ def collate_of(loader: Mapping[str, Any]) -> Callable[[Sequence[dict[str, Any]]]
     Raises:
         TypeError: it is no such dict.
     """
-    given = loader.get('collate_fn') or dict(type='collate_retrieval')
-    if not isinstance(given, Mapping) or 'type' not in given:
-        raise TypeError(f'collate_fn: a dict with a type expected, found {str(given)[:80]!r}')
-    options = {key: x for key, x in given.items() if key not in ('type', '_scope_')}
-    function = given['type']
+    config = loader.get('collate_fn') or dict(type='collate_retrieval')
+    if not isinstance(config, Mapping) or 'type' not in config:
+        raise TypeError(f'collate_fn: a dict with a type expected, found {str(config)[:80]!r}')
+    options = {key: x for key, x in config.items() if key not in ('type', '_scope_')}
+    function = config['type']
     function = FUNCTIONS.get(function) if isinstance(function, str) else function
     return partial(function, **options)
 
@@ -112,28 +112,28 @@ def _known(
     Broken items also carry these keys: a batch of broken items only still gets (empty) tensors,
     since processes exchange them.
     """
-    known: dict[str, Any] = {}
+    annotations: dict[str, Any] = {}
     if any('environment' in video for video in videos):
-        known['environment'] = _int64([video['environment'] for video in videos])
+        annotations['environment'] = _int64([video['environment'] for video in videos])
     if any('true_videos' in half for half in (*texts, *items)):
-        known['text_true_videos'] = _padded([text['true_videos'] for text in texts])
+        annotations['text_true_videos'] = _padded([text['true_videos'] for text in texts])
     all_halves = (*videos, *texts, *items)
     kinds = next((half['classes'] for half in all_halves if 'classes' in half), ())
     vectors = [half['agreement'] for half in all_halves if 'agreement' in half]
     divided = any('half' in half for half in all_halves)
     for side, halves in (('video', videos), ('text', texts)):
         if kinds:
-            known[f'{side}_classes'] = {
+            annotations[f'{side}_classes'] = {
                 kind: _padded([half['classes'][kind] for half in halves]) for kind in kinds
             }
         if divided:
-            known[f'{side}_half'] = _int64([half['half'] for half in halves])
+            annotations[f'{side}_half'] = _int64([half['half'] for half in halves])
         if vectors:
             rows = [torch.as_tensor(half['agreement']) for half in halves]
-            known[f'{side}_agreement'] = (
+            annotations[f'{side}_agreement'] = (
                 torch.stack(rows) if rows else torch.empty(0, len(vectors[0]))
             )
-    return known
+    return annotations
 
 
 def _vectors(side: str, halves: list[dict[str, Any]]) -> dict[str, Any]:

@@ -233,8 +233,8 @@ class RemoveByLength(Environments):
             return common
         if self.action in common:
             return {self.action}
-        wanted = 'class' if self.action is None else f'class {self.action}'
-        raise ValueError(f'RemoveByLength: no {wanted} (verb, noun) is in both train and test')
+        what = 'class' if self.action is None else f'class {self.action}'
+        raise ValueError(f'RemoveByLength: no {what} (verb, noun) is in both train and test')
 
 
 @TASK_UTILS.register_module()
@@ -256,9 +256,9 @@ class RemoveRandom(Environments):
 
 
 def _keep(groups: np.ndarray, only: Optional[int]) -> np.ndarray:
-    known = np.unique(groups[groups >= 0]).tolist()
-    if only is not None and only not in known:
-        raise ValueError(f'only={only!r}: the environments are {known}')
+    environments = np.unique(groups[groups >= 0]).tolist()
+    if only is not None and only not in environments:
+        raise ValueError(f'only={only!r}: the environments are {environments}')
     return groups if only is None else np.where(groups == only, groups, -1)
 
 

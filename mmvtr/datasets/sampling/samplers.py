@@ -141,13 +141,13 @@ def _check_each_once(dataset: VideoTextDataset) -> None:
 
 
 def _text_environment(text: dict, of_video: np.ndarray) -> int:
-    found = {int(of_video[v]) for v in text['video_idx']}
-    if len(found) > 1:
+    environments = {int(of_video[v]) for v in text['video_idx']}
+    if len(environments) > 1:
         raise ValueError(
-            f'text {text["text_id"]!r} has videos in environments {sorted(found)}, so a batch '
-            "cannot be of one; use epoch_unit='video'"
+            f'text {text["text_id"]!r} has videos in environments {sorted(environments)}, so a '
+            "batch cannot be of one; use epoch_unit='video'"
         )
-    return found.pop()
+    return environments.pop()
 
 
 @DATA_SAMPLERS.register_module()

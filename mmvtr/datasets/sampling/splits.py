@@ -141,11 +141,11 @@ def clips_to_remove(
     sorted_lengths = np.asarray(lengths, dtype=np.float64)[sequence]
     left = np.arange(len(sequence), 0, -1)  # videos left before each removal
     means = np.cumsum(sorted_lengths[::-1])[::-1] / left
-    wanted = test_mean >= means + delta if shortest else means >= test_mean + delta
+    too_far = test_mean >= means + delta if shortest else means >= test_mean + delta
     allowed = left > alpha
     if order == 'as_printed':
         allowed[0] = True
-    count = int(np.logical_and.accumulate(wanted & allowed).sum())
+    count = int(np.logical_and.accumulate(too_far & allowed).sum())
     return (sequence[::-1] if opposite else sequence)[:count]
 
 

@@ -121,8 +121,8 @@ class TableDataset(VideoTextDataset):
             chosen = self._of_split(with_text_ids(pairs), drawn='split' not in has)
         seen = look(chosen, problems, seconds=self.read_durations)
         if problems or self._refused(seen):
-            known = {pair.key for pair in chosen}
-            rest = [pair for pair in pairs if pair.key not in known]
+            keys = {pair.key for pair in chosen}
+            rest = [pair for pair in pairs if pair.key not in keys]
             seen += look(rest, problems, seconds=self.read_durations)
             self._refuse(problems, seen, sources, repeated(pairs))
         here = [pair for pair in chosen if pair.source is not None]

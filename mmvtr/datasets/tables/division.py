@@ -69,15 +69,15 @@ def _groups(pairs: Iterable[tuple[str, str]]) -> list[list[str]]:
 
 def _counts(total: int, fractions: Mapping[str, float]) -> dict[str, int]:
     """Return the groups per split: shares rounded down, at least 1; the largest gets the rest."""
-    wanted = {name: share for name, share in fractions.items() if share > 0}
-    if total < len(wanted):
+    shares = {name: share for name, share in fractions.items() if share > 0}
+    if total < len(shares):
         raise ValueError(
             f'{total} videos (those that share a text counted as one) cannot be divided into '
-            f"{len(wanted)} splits {list(wanted)}; give the table a 'split' column, or test on all "
+            f"{len(shares)} splits {list(shares)}; give the table a 'split' column, or test on all "
             "of it with split='all'"
         )
-    counts = {name: max(1, math.floor(share * total + 1e-9)) for name, share in wanted.items()}
+    counts = {name: max(1, math.floor(share * total + 1e-9)) for name, share in shares.items()}
     while (rest := total - sum(counts.values())) < 0:
         counts[max(counts, key=counts.__getitem__)] -= 1
-    counts[max(wanted, key=wanted.__getitem__)] += rest
+    counts[max(shares, key=shares.__getitem__)] += rest
     return counts

@@ -123,7 +123,7 @@ class Folder:
     Args:
         root: the folder.
         there: all files.
-        wanted: the files of this kind.
+        files: those of this kind.
         kind: 'clips' or 'features'.
     """
 
@@ -131,30 +131,30 @@ class Folder:
         self,
         root: Path,
         there: Listing,
-        wanted: list[str],
+        files: list[str],
         kind: Literal['clips', 'features'],
     ) -> None:
         self.root = root
         self.kind = kind
         self._there = there
-        self._strange = set(there) - set(wanted)
+        self._strange = set(there) - set(files)
         self._files: dict[str, list[str]] = {}
         self._spelt: dict[str, set[str]] = {}  # from NFC to the names that are not ASCII
-        for name in wanted:
+        for name in files:
             stem = _stem(name)
             self._files.setdefault(stem, []).append(name)
             if not name.isascii():
-                for one in (name, stem):
-                    self._spelt.setdefault(one_spelling(one), set()).add(one)
+                for form in (name, stem):
+                    self._spelt.setdefault(one_spelling(form), set()).add(form)
 
     def find(
         self, wanted: Mapping[Wanted, Place], problems: Problems
     ) -> dict[Wanted, Optional[Source]]:
         found: dict[Wanted, Optional[Source]] = {}
-        for one, place in wanted.items():
+        for key, place in wanted.items():
             with problems.of(UNFIT):
-                inside = _inside(one.name, self.root, place)
-                found[one] = self._find(inside, one, place) or self._linked(inside, one, place)
+                inside = _inside(key.name, self.root, place)
+                found[key] = self._find(inside, key, place) or self._linked(inside, key, place)
         return found
 
     def _find(self, inside: str, wanted: Wanted, place: Place) -> Optional[Source]:
@@ -179,7 +179,7 @@ class Folder:
 
     def _alike(self, names: Iterable[str], place: Place) -> Optional[str]:
         """Return the only listed name that differs just in its Unicode spelling, or None."""
-        alike = {one for name in names for one in self._spelt.get(one_spelling(name), ())}
+        alike = {spelling for name in names for spelling in self._spelt.get(one_spelling(name), ())}
         if len(alike) > 1:
             refuse(
                 place,
@@ -196,11 +196,11 @@ class Folder:
         listed_as = self._there.folders.get(identity(self.root / folder)) if folder else None
         if listed_as is None or listed_as == folder:
             return None
-        found = self._find(posixpath.join(listed_as, name), wanted, place)
-        if found is None:
+        source = self._find(posixpath.join(listed_as, name), wanted, place)
+        if source is None:
             return None
-        video_id, file = (f'{folder}/{posixpath.basename(one)}' for one in found[:2])
-        return Source(video_id, file, found.path and str(self.root / file))
+        video_id, file = (f'{folder}/{posixpath.basename(path)}' for path in source[:2])
+        return Source(video_id, file, source.path and str(self.root / file))
 
     def _clip(self, file: str, wanted: Wanted) -> Source:
         stem = _stem(file)
@@ -220,8 +220,8 @@ class Folder:
             for file in files
         ]
         found = list(found)
-        known = {source.file for source in found} | {source.video_id for source in found}
-        left = [file for file, name in names if name not in known and file not in self._there.again]
+        used = {source.file for source in found} | {source.video_id for source in found}
+        left = [file for file, name in names if name not in used and file not in self._there.again]
         paths = {source.path for source in found if source.path}
         links = paths - {str(self.root / file) for file in self._there}
         if not links and not self._there.again:  # each file has one name
@@ -247,17 +247,17 @@ class StoredFeatures:
         self, wanted: Mapping[Wanted, Place], problems: Problems
     ) -> dict[Wanted, Optional[Source]]:
         names: dict[Wanted, list[str]] = {}
-        for one, place in wanted.items():
+        for key, place in wanted.items():
             with problems.of(UNFIT):
-                inside = _inside(one.name, self.path, place)
-                names[one] = _spellings(_names_of_features(inside, one.span))
+                inside = _inside(key.name, self.path, place)
+                names[key] = _spellings(_names_of_features(inside, key.span))
         # One query, as a store opens its file for each query.
-        asked = list(dict.fromkeys(name for own in names.values() for name in own))
-        there = set(asked).difference(self._store.missing(asked))
+        queried = list(dict.fromkeys(name for forms in names.values() for name in forms))
+        there = set(queried).difference(self._store.missing(queried))
         found: dict[Wanted, Optional[Source]] = {}
-        for one, own in names.items():
-            name = next((name for name in own if name in there), None)
-            found[one] = name and Source(name, name.removesuffix(one.span), None)
+        for key, forms in names.items():
+            name = next((name for name in forms if name in there), None)
+            found[key] = name and Source(name, name.removesuffix(key.span), None)
         return found
 
     def hint(self, wanted: Wanted) -> str:

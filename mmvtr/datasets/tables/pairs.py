@@ -56,14 +56,14 @@ def pairs_of(rows: Sequence[Row], sources: Sources, root: Path, problems: Proble
         root: their folder.
         problems: collects names of no video there; their rows are left out.
     """
-    wanted = [Wanted(row.video, span_of(row)) for row in rows]
-    found = sources.find({one: row.place for one, row in zip(wanted, rows)}, problems)
-    here = {row.video: row.place for row, one in zip(rows, wanted) if one in found}
+    videos = [Wanted(row.video, span_of(row)) for row in rows]
+    files = sources.find({video: row.place for video, row in zip(videos, rows)}, problems)
+    here = {row.video: row.place for row, video in zip(rows, videos) if video in files}
     keys = {name: file_key(name, root, place) for name, place in here.items()}
     return [
-        Pair(row, one, found[one], keys[row.video])
-        for row, one in zip(rows, wanted)
-        if one in found
+        Pair(row, video, files[video], keys[row.video])
+        for row, video in zip(rows, videos)
+        if video in files
     ]
 
 
@@ -89,12 +89,12 @@ def check_pairs(pairs: Sequence[Pair], problems: Problems, *, divided: bool) -> 
                 _check_once(row, first.setdefault((pair.name, row.text_id), row))
         if divided:
             with problems.of('video of two splits'):
-                one = splits.setdefault(pair.key, row)
-                _check_same(row, one, 'split', f'{shown(row.video)} is of two splits')
+                earlier = splits.setdefault(pair.key, row)
+                _check_same(row, earlier, 'split', f'{shown(row.video)} is of two splits')
         if row.duration is not None:
             with problems.of('video of two durations'):
-                one = durations.setdefault(pair.file, row)
-                _check_same(row, one, 'duration', f'{shown(row.video)} has two durations')
+                earlier = durations.setdefault(pair.file, row)
+                _check_same(row, earlier, 'duration', f'{shown(row.video)} has two durations')
 
 
 def repeated(pairs: Sequence[Pair]) -> list[str]:
@@ -103,10 +103,10 @@ def repeated(pairs: Sequence[Pair]) -> list[str]:
     differing = []
     for pair in pairs:
         row = pair.row
-        one = first.setdefault((pair.name, row.text), row)
-        if one is not row and row.text:
+        earlier = first.setdefault((pair.name, row.text), row)
+        if earlier is not row and row.text:
             what = f'{shown(row.video, 40)}, {shown(row.text, 60)}'
-            differing.append(f'{row.place.inside} as {one.place.inside}: {what}')
+            differing.append(f'{row.place.inside} as {earlier.place.inside}: {what}')
     return differing
 
 

@@ -98,12 +98,12 @@ def read_rows(path: Path, columns: Mapping[str, str], problems: Optional[Problem
         raise wrong(Place(path), f'a table, one of {", ".join(TABLES)} files', path.suffix)
     with collecting(name_of(path), problems) as problems:
         raw = read_raw(path, problems)
-        found = list(dict.fromkeys(name for _, row in raw for name in row))
-        ours = _ours(path, found, columns) if raw else {}
+        names = list(dict.fromkeys(name for _, row in raw for name in row))
+        ours = _ours(path, names, columns) if raw else {}
         rows = [
-            one
+            parsed
             for place, row in raw
-            for one in _rows_of(
+            for parsed in _rows_of(
                 {name: row.get(theirs) for name, theirs in ours.items()},
                 {name: value for name, value in row.items() if name not in ours.values()},
                 place,
@@ -203,29 +203,29 @@ def _read_parquet(path: Path) -> list[tuple[Place, dict[str, Any]]]:
     return [(Place(path, f'row {number}'), row) for number, row in enumerate(rows, 1)]
 
 
-def _ours(path: Path, found: list[str], columns: Mapping[str, str]) -> dict[str, str]:
+def _ours(path: Path, names: list[str], columns: Mapping[str, str]) -> dict[str, str]:
     """Return a map from expected column names to the table's."""
     ours = {}
     for name, needed in COLUMNS.items():
         theirs = columns.get(name, name)
-        if theirs in found:
+        if theirs in names:
             ours[name] = theirs
         elif needed or name in columns:
-            near = _nearest(name, theirs, found)
+            near = _nearest(name, theirs, names)
             hint = f'; `{option(f"columns.{name}", near)}` reads the nearest' if near else ''
             raise problem(
                 Place(path),
-                f'no column {shown(theirs)} for {name!r}; the table has {shown(found)}{hint}',
+                f'no column {shown(theirs)} for {name!r}; the table has {shown(names)}{hint}',
             )
     return ours
 
 
-def _nearest(name: str, wanted: str, found: Sequence[str]) -> Optional[str]:
+def _nearest(name: str, column: str, names: Sequence[str]) -> Optional[str]:
     """Return a column that may be meant: one with a similar or a usual name."""
-    small = {str(one).strip().lower(): str(one) for one in found}
-    alike = difflib.get_close_matches(wanted.lower(), small, n=1)
-    usual = [one for one in USUAL.get(name, ()) if one in small]
-    return next((small[one] for one in (*alike, *usual)), None)
+    small = {str(other).strip().lower(): str(other) for other in names}
+    alike = difflib.get_close_matches(column.lower(), small, n=1)
+    usual = [other for other in USUAL.get(name, ()) if other in small]
+    return next((small[other] for other in (*alike, *usual)), None)
 
 
 # -- values ----------------------------------------------------------------------------------------

@@ -64,20 +64,20 @@ def look(pairs: Sequence[Pair], problems: Problems, *, seconds: bool) -> Seen:
             gone.setdefault(pair.name, pair)
     here = [pair for pair in pairs if pair.source is not None]
     durations = [(pair.source.file, pair.row.duration) for pair in here]
-    known = {file: (0.0, duration) for file, duration in durations if duration is not None}
+    spans = {file: (0.0, duration) for file, duration in durations if duration is not None}
     paths = {pair.source.file: pair.source.path for pair in here if pair.source.path}
     paths = paths if seconds else {}
     broken = []
-    for file in [file for file in paths if file not in known]:
+    for file in [file for file in paths if file not in spans]:
         try:
-            known[file] = pictures_span(paths[file])
+            spans[file] = pictures_span(paths[file])
         except (BrokenVideoError, OSError) as error:
             broken.append(visible(cut(str(error), 120)))
     for pair in {pair.name: pair for pair in reversed(here)}.values():
         with problems.of('clip without pictures of its file'):
-            _check_times(pair, *known.get(pair.source.file, (None, None)))
+            _check_times(pair, *spans.get(pair.source.file, (None, None)))
     videos = len({pair.name for pair in here}) + len(gone)
-    return Seen(here, gone, videos, len(paths), known, broken)
+    return Seen(here, gone, videos, len(paths), spans, broken)
 
 
 def _check_times(pair: Pair, begin: Optional[float], end: Optional[float]) -> None:

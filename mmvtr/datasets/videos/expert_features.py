@@ -142,7 +142,7 @@ class LoadExperts(BaseTransform):
             for number, (name, expert) in enumerate(self.experts.items())
             if video_id not in expert.lacking
         ]
-        parts = [self._rows(*one, video_id) for one in there]
+        parts = [self._rows(*row, video_id) for row in there]
         features, experts, seconds = (np.concatenate(part) for part in zip(*parts))
         results['features'] = features
         results['video_extra'] = {
@@ -159,11 +159,11 @@ class LoadExperts(BaseTransform):
         features = _read(name, expert, video_id)
         if expert.mean:
             features = features.mean(0, keepdims=True, dtype=np.float64)
-        kept = CUTS[self.cut](np.arange(len(features)), expert.max_tokens)
-        rows = np.zeros((len(kept), self.width), np.float32)
-        rows[:, : expert.dim] = features[kept]
-        seconds = np.full(len(kept), -1.0) if expert.seconds is None else kept * expert.seconds
-        return rows, np.full(len(kept), number), seconds.astype(np.int64)
+        chosen = CUTS[self.cut](np.arange(len(features)), expert.max_tokens)
+        rows = np.zeros((len(chosen), self.width), np.float32)
+        rows[:, : expert.dim] = features[chosen]
+        seconds = np.full(len(chosen), -1.0) if expert.seconds is None else chosen * expert.seconds
+        return rows, np.full(len(chosen), number), seconds.astype(np.int64)
 
     def _padded(self, tags: np.ndarray) -> torch.Tensor:
         """Return tags of the kept rows padded with -1, int64 [F] -> [R]."""

@@ -278,12 +278,12 @@ def _read_index(folder: Path) -> _Index:
         raise problem(Place(folder), what)
     position = {name: i for i, name in enumerate(names)}
     videos = _read_dict(folder / 'video2frames.txt')
-    unknown = {name for own in videos.values() for name in own} - position.keys()
+    unknown = {name for frames in videos.values() for name in frames} - position.keys()
     if unknown:
         what = f'id.txt lacks {len(unknown)} rows of video2frames.txt'
         raise problem(Place(folder), f'{what}, e.g. {shown(sorted(unknown)[:5])}')
-    rows = {video: [position[name] for name in own] for video, own in videos.items()}
-    return _Index(shape, {video: np.array(own, dtype=np.int64) for video, own in rows.items()})
+    rows = {video: [position[name] for name in frames] for video, frames in videos.items()}
+    return _Index(shape, {video: np.array(row, dtype=np.int64) for video, row in rows.items()})
 
 
 def _read_shape(path: Path) -> tuple[int, int]:
@@ -301,7 +301,8 @@ def _read_dict(path: Path) -> dict[str, list[str]]:
         content = ast.literal_eval(text) if content is None else content
     except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
         raise problem(place, f'not a python dict: {error}') from error
-    return {video: strings(own, place.key(video)) for video, own in mapping(content, place).items()}
+    frames = mapping(content, place)
+    return {video: strings(names, place.key(video)) for video, names in frames.items()}
 
 
 def _as_json(text: str) -> Any:

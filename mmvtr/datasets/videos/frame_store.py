@@ -107,7 +107,7 @@ class FrameStore:
                 another shard has.
         """
         if self._clips is None:
-            stored = [one for index in complete(self.path) for one in _read_index(index)]
+            stored = [row for index in complete(self.path) for row in _read_index(index)]
             names = unique(((name, place) for name, place, _ in stored), 'video')
             self._clips = dict(zip(names, (clip for *_, clip in stored)))
         return self._clips
@@ -165,11 +165,11 @@ class FrameStore:
         if name not in self.clips:
             raise UnknownKey(f'{self.path}: no frames of video {name!r}')
         clip = self.clips[name]
-        stored, asked = (clip.start, clip.end), (video.get('start'), video.get('end'))
-        if stored != asked:
+        stored, span = (clip.start, clip.end), (video.get('start'), video.get('end'))
+        if stored != span:
             raise ValueError(
                 f'{clip.shard}: video {name!r} was stored from {stored[0]} to {stored[1]} s, '
-                f'{asked[0]} to {asked[1]} s are asked for'
+                f'{span[0]} to {span[1]} s are asked for'
             )
         return clip
 
@@ -241,12 +241,12 @@ def read_settings(folder: Path) -> Settings:
             f'{folder} holds no stored frames ({SETTINGS} is missing): tools/extract_frames.py '
             'makes them'
         )
-    said = read_json(path, Settings._fields)
-    for key, value in said.items():
+    settings = read_json(path, Settings._fields)
+    for key, value in settings.items():
         none = key != 'quality' and value is None
         if key not in Settings._fields or not none and number(value, Place(path, f'{key!r}')) == 0:
             raise wrong(Place(path).key(key), f'the numbers {Settings._fields}, above 0', value)
-    return Settings(**said)
+    return Settings(**settings)
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
@@ -310,11 +310,11 @@ def _append(tar: tarfile.TarFile, name: str, number: int, content: bytes) -> tup
 def _read_index(path: Path) -> list[tuple[str, Place, StoredClip]]:
     """Yield id, place and clip of each entry of a shard's json."""
     index, shard = read_json(path, ('bytes', 'clips')), path.with_suffix('.tar')
-    found = shard.stat().st_size if shard.is_file() else 0
+    size = shard.stat().st_size if shard.is_file() else 0
     expected = field(index, 'bytes', number, Place(path))
-    if found != expected:
+    if size != expected:
         raise ValueError(
-            f'{shard} has {found} bytes, expected {expected}: it is cut short or gone; '
+            f'{shard} has {size} bytes, expected {expected}: it is cut short or gone; '
             f'remove it and {path.name}, and tools/extract_frames.py writes its videos again'
         )
     stored = []
@@ -330,8 +330,8 @@ def _stored(clip: dict[str, Any], shard: Path, place: Place) -> StoredClip:
     reason = clip.get('reason')
     if reason is not None:
         nothing = np.zeros(0, np.int64)
-        said = string(reason, place.at("'reason'"))
-        return StoredClip(shard, start, end, 0, 0, nothing.astype(float), nothing, nothing, said)
+        why = string(reason, place.at("'reason'"))
+        return StoredClip(shard, start, end, 0, 0, nothing.astype(float), nothing, nothing, why)
     height, width = (field(clip, key, number, place) for key in ('height', 'width'))
     times = _array(field(clip, 'times', listing, place), 'if', (-1,), place.at("'times'"))
     places = _array(field(clip, 'places', listing, place), 'i', (-1, 2), place.at("'places'"))
@@ -339,9 +339,7 @@ def _stored(clip: dict[str, Any], shard: Path, place: Place) -> StoredClip:
     if len(times) != len(places) or not len(times) or not (np.diff(times) >= 0).all():
         raise problem(place, f'expected times that increase, one for each of {len(places)} places')
     if places.min() < 0 or (lengths > shard.stat().st_size - offsets).any():
-        raise problem(
-            place.at("'places'"), f'expected pictures within {shard.name}, but one ends beyond it'
-        )
+        raise problem(place.at("'places'"), f'a picture lies outside of {shard.name}')
     return StoredClip(shard, start, end, height, width, times.astype(float), offsets, lengths, None)
 
 
@@ -352,10 +350,10 @@ def _time(value: Any, place: Place) -> Optional[float]:
 def _array(value: list[Any], kinds: str, shape: tuple[int, ...], place: Place) -> np.ndarray:
     """Return finite numbers from a list of the expected ``shape`` (-1: any)."""
     try:
-        found = np.array(value)
+        array = np.array(value)
     except (ValueError, OverflowError):  # lists of unequal lengths
-        found = np.array(None)
-    fits = found.ndim == len(shape) and found.shape[1:] == shape[1:]
-    if not fits or found.dtype.kind not in kinds or not np.isfinite(found).all():
+        array = np.array(None)
+    fits = array.ndim == len(shape) and array.shape[1:] == shape[1:]
+    if not fits or array.dtype.kind not in kinds or not np.isfinite(array).all():
         raise wrong(place, 'finite numbers' + (', two each' if shape[1:] else ''), value)
-    return found
+    return array

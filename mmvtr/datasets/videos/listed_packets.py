@@ -47,7 +47,7 @@ class Packets:
         return self.clock.joined(self._of_stream())
 
     def _of_stream(self) -> Iterator[av.Packet]:
-        own, counts = self._stream.index, self._counts
+        stream_index, counts = self._stream.index, self._counts
         units = {s.index: float(s.time_base or 0) for s in self._container.streams}
         for packet in self._container.demux():
             time, size, index = packet.pts, packet.size, packet.stream.index
@@ -55,7 +55,7 @@ class Packets:
             if time is not None:
                 end = (time + (packet.duration or 0)) * units.get(index, 0)
                 self._end = max(self._end, end)
-            if index == own and size:
+            if index == stream_index and size:
                 yield packet
 
     def check(self, missing: Optional[str], pictures: int) -> None:
@@ -73,7 +73,7 @@ class Packets:
         if missing and not all(self._counts[s.index] == s.frames > 0 for s in streams):
             raise BrokenVideoError(missing)
         name, length = self._container.format.name, (self._container.duration or 0) / av.time_base
-        if pictures < 2 or not any(one in name for one in STATE_LENGTH):
+        if pictures < 2 or not any(codec in name for codec in STATE_LENGTH):
             return
         if length - self._end > max(MAX_SHORTFALL * length, MAX_SECONDS_SHORT):
             raise BrokenVideoError(f'ends at {self._end:.2f} s of {length:.2f} s')
@@ -173,12 +173,12 @@ def rate_of(stream: av.VideoStream) -> float:
     return float(stream.average_rate or 1)
 
 
-def runs(wanted: Sequence[int], listed: Listed) -> Iterator[tuple[int, list[int]]]:
+def runs(times: Sequence[int], listed: Listed) -> Iterator[tuple[int, list[int]]]:
     """Split the wanted times into stretches to decode, each with the time to seek to first."""
     pts, keys = listed.pts, listed.keys
     run: list[int] = []
     seek, here = pts[0], 0
-    for time in wanted:
+    for time in times:
         key = keys[bisect_right(keys, time) - 1] if keys and keys[0] <= time else pts[0]
         if bisect_right(pts, key) - here > MIN_JUMP:
             if run:

@@ -81,20 +81,20 @@ def leave(
         ValueError: nothing remains, or processes miss different videos.
     """
     stay = [v for v, video in enumerate(videos) if video['video_id'] not in gone]
-    videos, kept, left_out = _kept(videos, texts, stay, before)
+    videos, texts_left, left_out = _kept(videos, texts, stay, before)
     refuse_other_lists(left_out.names, origin)
     some = left_out.names[:3]
-    if not videos or not kept:
+    if not videos or not texts_left:
         what = f'{left_out} are missing, so nothing is left, e.g. {shown(some)}'
         raise problem(Place(origin), what)
     if not left_out.names:
-        return videos, kept, None
+        return videos, texts_left, None
     more = ', ...' if len(left_out.names) > 3 else ''
     MMLogger.get_current_instance().warning(
         f'{origin}: {left_out} are missing and left out ({", ".join(some)}{more}). '
         'Results without them are not those of the whole set.'
     )
-    return videos, kept, left_out
+    return videos, texts_left, left_out
 
 
 def subset(
@@ -129,13 +129,13 @@ def subset(
                 Place(origin),
                 f'indices must be positions of {count:,} videos, each once, not {shown(indices)}',
             )
-    chosen, kept, left_out = _kept(videos, texts, stay, before)
-    if not chosen or not kept:
+    chosen, texts_left, left_out = _kept(videos, texts, stay, before)
+    if not chosen or not texts_left:
         raise problem(Place(origin), f'indices={shown(indices)} leaves no video that has a text')
     MMLogger.get_current_instance().warning(
         f'{origin}: indices leaves {left_out} out. Results are not those of the whole set.'
     )
-    return chosen, kept, left_out
+    return chosen, texts_left, left_out
 
 
 def _kept(
@@ -143,10 +143,10 @@ def _kept(
 ) -> tuple[Records, Records, LeftOut]:
     """Return the videos at some positions, their texts, and everything left out so far."""
     before = before or LeftOut((), 0, len(videos), len(texts))
-    chosen, kept = keep(videos, texts, stay)
+    chosen, texts_left = keep(videos, texts, stay)
     gone = (videos[v]['video_id'] for v in sorted({*range(len(videos))}.difference(stay)))
-    texts_gone = before.texts + len(texts) - len(kept)
-    return chosen, kept, before._replace(names=(*before.names, *gone), texts=texts_gone)
+    texts_gone = before.texts + len(texts) - len(texts_left)
+    return chosen, texts_left, before._replace(names=(*before.names, *gone), texts=texts_gone)
 
 
 def refuse_other_lists(names: Sequence[str], origin: str) -> None:
@@ -155,12 +155,12 @@ def refuse_other_lists(names: Sequence[str], origin: str) -> None:
     Raises:
         ValueError: they miss different videos; raised on every process.
     """
-    lists = [set(own) for own in all_gather_object(sorted(names))]
-    for rank, own in enumerate(lists):
-        other = own ^ lists[0]
+    lists = [set(lacking) for lacking in all_gather_object(sorted(names))]
+    for rank, lacking in enumerate(lists):
+        other = lacking ^ lists[0]
         if other:
             raise ValueError(
-                f"{origin[:200]}, missing='skip': process {rank} lacks {len(own)} videos and "
+                f"{origin[:200]}, missing='skip': process {rank} lacks {len(lacking)} videos and "
                 f'process 0 lacks {len(lists[0])}; the two differ in {len(other)}, e.g. '
                 f'{shown(sorted(other)[:3])}: all machines must have the same files'
             )

@@ -103,12 +103,12 @@ class Damage:
         self._next_broken, self._breaks = False, self._breaks >> 1
         # ffmpeg loses the mark of the first picture while it probes the file.
         if packet.is_corrupt or self._end is None:
-            found = continuity(source, packet.pos, packet.stream.id)
-            if found.doubled:
+            gap = continuity(source, packet.pos, packet.stream.id)
+            if gap.doubled:
                 raise DoubledError
-            self._broken |= found.lost[0]
-            self._next_broken = found.lost[1]
-            self._breaks |= found.broken_behind[0] | found.broken_behind[1] << 1
+            self._broken |= gap.lost[0]
+            self._next_broken = gap.lost[1]
+            self._breaks |= gap.broken_behind[0] | gap.broken_behind[1] << 1
         if packet.dts is not None:
             self._end = packet.dts + 1.5 * (packet.duration or 0)
 

@@ -35,8 +35,8 @@ class ShownPictures:
     def rgb(self, frame: av.VideoFrame) -> np.ndarray:
         """Return a picture as uint8 [H, W, 3], upright."""
         width = self.width(frame.width)
-        made = self._converter.reformat(frame, width=width, format='rgb24', threads=1)
-        return upright(made.to_ndarray(), frame)
+        converted = self._converter.reformat(frame, width=width, format='rgb24', threads=1)
+        return upright(converted.to_ndarray(), frame)
 
 
 def upright(image: np.ndarray, frame: av.VideoFrame) -> np.ndarray:

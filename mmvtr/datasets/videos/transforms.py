@@ -199,9 +199,9 @@ class LoadFeatures(BaseTransform):
         return np.concatenate([features[:, a:b] for a, b in self.columns], axis=1)
 
     def _uneven(self, video_id: str, parts: list[np.ndarray]) -> str:
-        found = ', '.join(f'{len(part)} in {s.path}' for s, part in zip(self.stores, parts))
+        counts = ', '.join(f'{len(part)} in {s.path}' for s, part in zip(self.stores, parts))
         return (
-            f'features of {video_id!r}: {found} rows with num_frames={self.num_frames}; equally '
+            f'features of {video_id!r}: {counts} rows with num_frames={self.num_frames}; equally '
             'many expected: take a num_frames that every store reaches'
         )
 
@@ -284,12 +284,12 @@ class OpenCLIPResize(BaseTransform):
         # Importing takes seconds, so only on use.
         from mmvtr.open_clip_configs import preprocessing
 
-        known = preprocessing(model, tag)
-        self.size, self.mode = known.size, known.interpolation
-        self.squash = known.resize_mode == 'squash'
-        if known.resize_mode not in ('squash', 'shortest') or self.mode == 'random':
+        published = preprocessing(model, tag)
+        self.size, self.mode = published.size, published.interpolation
+        self.squash = published.resize_mode == 'squash'
+        if published.resize_mode not in ('squash', 'shortest') or self.mode == 'random':
             raise ValueError(
-                f'OpenCLIPResize knows no resize_mode={known.resize_mode!r} with interpolation='
+                f'OpenCLIPResize knows no resize_mode={published.resize_mode!r} with interpolation='
                 f'{self.mode!r}: take ResizeShortSide and CenterCrop'
             )
         if not self.squash and self.size[0] != self.size[1]:

@@ -222,8 +222,8 @@ def _span_by_index(
         packets.check(None, len(last))
     except (BrokenVideoError, av.error.FFmpegError):
         return None
-    known = all(picture.pts is not None for picture in first + last)
-    if not known or len(last) < enough or not last[-1].duration:
+    timed = all(picture.pts is not None for picture in first + last)
+    if not timed or len(last) < enough or not last[-1].duration:
         return None
     return _span(first + last, container, stream)
 

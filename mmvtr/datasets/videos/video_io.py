@@ -137,9 +137,9 @@ def _read(clip: _Clip) -> list[np.ndarray]:
 
 
 def _count(clip: _Clip) -> int:
-    found = _read_by_time(clip)
-    if found is not None:
-        return len(found)
+    frames = _read_by_time(clip)
+    if frames is not None:
+        return len(frames)
     with _open(clip) as (container, stream):
         shown = _same_size(_all_sound(decoded(_packets(container, stream))))
         return len(_choose(_times_shown(container, stream, shown), clip))
@@ -199,17 +199,17 @@ def _read_by_time(clip: _Clip) -> Optional[list[np.ndarray]]:
         seconds = on_the_clock([*listed.pts, listed.end], container, stream)
         times = seconds[:-1]
         chosen = _choose(times, clip, seconds[-1])
-        wanted = [listed.pts[i] for i in chosen]
+        stamps = [listed.pts[i] for i in chosen]
         _check_damage(listed, chosen, times, clip)
-        clip.check_memory(stream.codec_context, ShownPictures(stream), len(wanted))
+        clip.check_memory(stream.codec_context, ShownPictures(stream), len(stamps))
         try:
             if listed.ordered:
-                return _read_with_jumps(container, stream, listed, wanted, clip)
+                return _read_with_jumps(container, stream, listed, stamps, clip)
         except (_NotAsListedError, BrokenVideoError, av.error.FFmpegError):
             pass  # a seek may be the cause
     with _open(clip) as (container, stream):
         try:
-            return _pick(_from_here(container, stream, listed), stream, wanted, clip, len(wanted))
+            return _pick(_from_here(container, stream, listed), stream, stamps, clip, len(stamps))
         except _NotAsListedError:
             if listed.damaged:  # counting would pick other pictures
                 raise BrokenVideoError(
@@ -222,16 +222,16 @@ def _read_with_jumps(
     container: InputContainer,
     stream: av.VideoStream,
     listed: Listed,
-    wanted: Sequence[int],
+    stamps: Sequence[int],
     clip: _Clip,
 ) -> list[np.ndarray]:
     """Return the frames at the times ``wanted``, each decoded from a key frame before it."""
     if listed.doubtful:
         _check_first(container, stream, listed)
     frames: list[np.ndarray] = []
-    for key, run in runs(wanted, listed):
+    for key, run in runs(stamps, listed):
         container.seek(key, stream=stream)
-        frames += _pick(_from_here(container, stream, listed), stream, run, clip, len(wanted))
+        frames += _pick(_from_here(container, stream, listed), stream, run, clip, len(stamps))
     return frames
 
 
@@ -311,9 +311,9 @@ def _pick(
         _NotAsListedError: some are not shown.
     """
     frames: list[np.ndarray] = []
-    wanted, pictures = set(run), ShownPictures(stream)
+    stamps, pictures = set(run), ShownPictures(stream)
     for frame, sound in _judged(shown if clip.keeps else _same_size(shown)):
-        if frame.pts in wanted:
+        if frame.pts in stamps:
             _check_sound(frame, sound)
             clip.check_memory(frame, pictures, count)
             frames.append(pictures.rgb(frame) if clip.keeps else np.empty(0))
@@ -328,13 +328,13 @@ def _read_by_count(clip: _Clip) -> list[np.ndarray]:
     """Return the selected frames by decoding everything twice and counting the frames."""
     with _open(clip) as (container, stream):
         times = _times_shown(container, stream, decoded(_packets(container, stream)))
-    wanted, frames = set(_choose(times, clip)), []
+    positions, frames = set(_choose(times, clip)), []
     with _open(clip) as (container, stream):
         pictures = ShownPictures(stream)
         for i, (frame, sound) in enumerate(_judged(decoded(container.demux(stream)))):
-            if i in wanted:
+            if i in positions:
                 _check_sound(frame, sound)
-                clip.check_memory(frame, pictures, len(wanted))
+                clip.check_memory(frame, pictures, len(positions))
                 frames.append(pictures.rgb(frame))
     return frames
 

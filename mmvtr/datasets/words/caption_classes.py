@@ -96,16 +96,16 @@ class CaptionClasses:
             text.update(_labels(classes))
             for v in text['video_idx']:
                 captions[v].append(classes)
-        for video, own in zip(videos, captions):
-            video.update(_labels(self._common(own)))
+        for video, of_video in zip(videos, captions):
+            video.update(_labels(self._common(of_video)))
         return videos, texts
 
     def _common(self, captions: list[Classes]) -> Classes:
         """Return the classes that enough captions of a video have."""
         enough = self.share * len(captions) - 1e-9  # despite rounding a fifth of 10 is 2
-        verbs = _at_least(enough, [own.verbs for own in captions])
-        nouns = _at_least(enough, [own.nouns for own in captions])
-        named = _distinct(action for own in captions for action in own.actions)
+        verbs = _at_least(enough, [classes.verbs for classes in captions])
+        nouns = _at_least(enough, [classes.nouns for classes in captions])
+        named = _distinct(action for classes in captions for action in classes.actions)
         return Classes(verbs, nouns, [(v, n) for v, n in named if v in verbs and n in nouns])
 
     def _tagged(self, method: Method, text: dict[str, Any]) -> Classes:
@@ -129,10 +129,10 @@ def class_number(word: str) -> int:
 
 def actions(tagged: Sequence[tuple[str, Tag]]) -> list[tuple[str, str]]:
     """Return each verb's lemma with its nouns (see :class:`CaptionClasses`); may repeat."""
-    found = clauses(tagged)
-    verbs = [lemma(tagged[position][0], 'VERB') for position in found.verbs]
-    nouns = [lemma(tagged[run[-1]][0], 'NOUN') for run in found.nouns]
-    return [(verbs[verb], nouns[noun]) for verb, noun in found.objects]
+    graph = clauses(tagged)
+    verbs = [lemma(tagged[position][0], 'VERB') for position in graph.verbs]
+    nouns = [lemma(tagged[run[-1]][0], 'NOUN') for run in graph.nouns]
+    return [(verbs[verb], nouns[noun]) for verb, noun in graph.objects]
 
 
 class _FromFile:

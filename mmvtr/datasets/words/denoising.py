@@ -88,8 +88,8 @@ def _by_video(
 
 
 def _check_ids(content: dict[str, Any], names: list[str], what: str, place: Place) -> None:
-    known = {*names}
-    unknown = [name for name in content if name not in known]
+    allowed = {*names}
+    unknown = [name for name in content if name not in allowed]
     if unknown:
         raise problem(
             place,

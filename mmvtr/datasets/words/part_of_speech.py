@@ -30,8 +30,8 @@ def word_spans(sentence: str) -> list[tuple[int, int]]:
     lowered = sentence.lower()
     # Lower-casing may turn a letter into two.
     origin = [i for i, letter in enumerate(sentence) for _ in letter.lower()]
-    found = [match for match in _TOKEN.finditer(lowered) if match[0] not in STOPS]
-    return [(origin[match.start()], origin[match.end() - 1] + 1) for match in found]
+    matches = [match for match in _TOKEN.finditer(lowered) if match[0] not in STOPS]
+    return [(origin[match.start()], origin[match.end() - 1] + 1) for match in matches]
 
 
 def tag(sentence: str, method: Method = 'rules') -> list[tuple[str, Tag]]:

@@ -73,7 +73,7 @@ def pack_graph(
     for noun, place in kept_nouns.items():
         role, positions = graph.nouns[noun]
         members[max_verbs + place, _within(positions, max_words)] = True
-        roles[max_verbs + place] = _role_id(role)
+        roles[max_verbs + place] = ROLES.index(role if role in ROLES else 'NOUN')
     for verb, noun in graph.links:
         if verb in kept_verbs and noun in kept_nouns:
             i, j = 1 + kept_verbs[verb], 1 + max_verbs + kept_nouns[noun]
@@ -90,10 +90,6 @@ def _kept(starts: Sequence[int], max_words: int, limit: int) -> dict[int, int]:
 
 def _within(positions: Sequence[int], max_words: int) -> list[int]:
     return [position for position in positions if position < max_words]
-
-
-def _role_id(role: str) -> int:
-    return ROLES.index(role if role in ROLES else 'NOUN')
 
 
 class GraphTransform(BaseTransform):
@@ -249,8 +245,8 @@ class VerbNounGraph(GraphTransform):
     def parse(self, record: Results) -> tuple[list[str], RoleGraph]:
         tokens = self.words_of(record['text'])
         verb = _find(record['verb'], tokens) or [0]
-        found = [positions for noun in record['nouns'] if (positions := _find(noun, tokens))]
-        nouns = [('ARG2' if i else 'ARG1', positions) for i, positions in enumerate(found)]
+        phrases = [positions for noun in record['nouns'] if (positions := _find(noun, tokens))]
+        nouns = [('ARG2' if i else 'ARG1', positions) for i, positions in enumerate(phrases)]
         return tokens, RoleGraph([verb], nouns, [(0, i) for i in range(len(nouns))])
 
 
@@ -300,12 +296,12 @@ class PartOfSpeechGraph(GraphTransform):
 
     def parse(self, record: Results) -> tuple[list[str], RoleGraph]:
         tagged = tag(record['text'], self.method)
-        found = clauses(tagged)
+        graph = clauses(tagged)
         roles, links = {}, []
         if self.links:
-            links = list(dict.fromkeys([*found.objects, *found.subjects]))
-            roles = {noun: 'ARG1' for _, noun in found.objects}
-            roles.update((noun, 'ARG0') for _, noun in found.subjects)
-        nouns = [(roles.get(noun, 'NOUN'), run) for noun, run in enumerate(found.nouns)]
-        verbs = [[position] for position in found.verbs]
+            links = list(dict.fromkeys([*graph.objects, *graph.subjects]))
+            roles = {noun: 'ARG1' for _, noun in graph.objects}
+            roles.update((noun, 'ARG0') for _, noun in graph.subjects)
+        nouns = [(roles.get(noun, 'NOUN'), run) for noun, run in enumerate(graph.nouns)]
+        verbs = [[position] for position in graph.verbs]
         return [word for word, _ in tagged], RoleGraph(verbs, nouns, links)

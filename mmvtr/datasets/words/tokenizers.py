@@ -184,7 +184,7 @@ class HFTokenize(BaseTransform):
         With ``spans`` also ``token_spans``: (start, end) in the text of each of the L tokens, (0,
         0) for a token that is not in the text.
         """
-        known = self.tokenizer(
+        encoded = self.tokenizer(
             results['text'],
             truncation=True,
             max_length=self.limit,
@@ -192,12 +192,12 @@ class HFTokenize(BaseTransform):
             return_attention_mask=True,
             return_offsets_mapping=self.spans,
         )
-        results['token_ids'] = np.array(known['input_ids'], dtype=np.int64)
+        results['token_ids'] = np.array(encoded['input_ids'], dtype=np.int64)
         if self.padded:
-            words = sum(known['attention_mask'])
+            words = sum(encoded['attention_mask'])
             results['text_extra'] = {**results.get('text_extra', {}), 'words': words}
         if self.spans:
-            results['token_spans'] = known['offset_mapping']
+            results['token_spans'] = encoded['offset_mapping']
         return results
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
@@ -219,8 +219,8 @@ def _enclose(sot: int, words: list[int], eot: int, context_length: int) -> np.nd
 
 def clip_pieces(tokenizer: Any, ids: Sequence[int]) -> list[str]:
     """Return L pieces for L ids of open_clip's SimpleTokenizer; see :meth:`CLIPTokenize.pieces`."""
-    known = {tokenizer.sot_token_id: '[SOT]', tokenizer.eot_token_id: '[EOT]'}
-    return [known[i] if i in known else _piece(tokenizer, i) for i in map(int, ids)]
+    special = {tokenizer.sot_token_id: '[SOT]', tokenizer.eot_token_id: '[EOT]'}
+    return [special[i] if i in special else _piece(tokenizer, i) for i in map(int, ids)]
 
 
 def _piece(tokenizer: Any, number: int) -> str:
@@ -252,14 +252,14 @@ class OpenCLIPTokenize(BaseTransform):
         # Importing takes seconds, so only on use.
         from mmvtr import open_clip_configs
 
-        own = open_clip_configs.context_length(model)
+        native = open_clip_configs.context_length(model)
         self.padded = open_clip_configs.attends_to_padding(model)
-        if self.padded and context_length not in (None, own):
+        if self.padded and context_length not in (None, native):
             raise ValueError(
-                f'OpenCLIPTokenize: {str(model)[:80]!r} reads texts with their padding, {own} '
+                f'OpenCLIPTokenize: {str(model)[:80]!r} reads texts with their padding, {native} '
                 f'tokens: leave context_length={context_length} out'
             )
-        self.limit = context_length or own
+        self.limit = context_length or native
         try:
             self.tokenizer = open_clip_configs.tokenizer(model)
         except OSError as error:

@@ -41,7 +41,7 @@ class WordTable(NamedTuple):
     def of(cls, sentences: Iterable[str]) -> 'WordTable':
         """Count the words of captions, each once per caption."""
         words_of = [set(words(sentence)) for sentence in sentences]
-        return cls(len(words_of), Counter(word for one in words_of for word in one))
+        return cls(len(words_of), Counter(word for sentence in words_of for word in sentence))
 
     @classmethod
     def read(cls, path: Path) -> 'WordTable':

@@ -44,6 +44,6 @@ def make_word_ids(sentences: Iterable[Sequence[str]], *, min_count: int) -> dict
         min_count: rarer words share the unknown word's vector.
     """
     counts = Counter(word for sentence in sentences for word in sentence)
-    kept = [word for word, count in counts.items() if count >= min_count]
-    kept.sort(key=lambda word: (-counts[word], word))
-    return {word: i for i, word in enumerate((*SPECIAL, *kept))}
+    frequent = [word for word, count in counts.items() if count >= min_count]
+    frequent.sort(key=lambda word: (-counts[word], word))
+    return {word: i for i, word in enumerate((*SPECIAL, *frequent))}

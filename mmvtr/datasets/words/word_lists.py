@@ -67,8 +67,8 @@ def verb_form(word: str) -> Form:
         stems = [word[:-1]]
         if word.endswith('es'):
             stems += [word[:-2], word[:-3] + 'y']
-        known = [stem for stem in stems if stem in KNOWN_VERBS]
-        return Form(known[0], 's') if known else Form(word, 'base')
+        verbs = [stem for stem in stems if stem in KNOWN_VERBS]
+        return Form(verbs[0], 's') if verbs else Form(word, 'base')
     return Form(word, 'base')
 
 

@@ -1,11 +1,7 @@
 # RelativeScoreSupervision with a second view, on CLIP2Video with cached features and 60 % general
 # captions (docs/agreement.md): negatives that score like a match, and agree with the other captions
 # of the clip, are spared in the video-to-text direction.
-_base_ = [
-    '../../../configs/_base_/schedule_planted.py',
-    '../../../configs/_base_/planted_features.py',
-    '../../../configs/_base_/c2v_features.py',
-]
+_base_ = '../../../configs/c2v_planted_features.py'
 
 model = dict(
     losses=dict(

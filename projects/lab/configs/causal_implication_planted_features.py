@@ -1,11 +1,7 @@
 # Causal intervention on frame length, with members that spare negatives implied by a clip's
 # captions (docs/agreement.md): no paper combines the two. One treats a confounder of clips, the
 # other an ambiguity of captions.
-_base_ = [
-    '../../../configs/_base_/schedule_planted.py',
-    '../../../configs/_base_/planted_confound_features.py',
-    '../../../configs/_base_/causal_features.py',
-]
+_base_ = '../../../configs/causal_planted_features.py'
 
 model = dict(
     members=[

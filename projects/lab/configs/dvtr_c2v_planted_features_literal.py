@@ -1,15 +1,10 @@
 # DVTR as printed on cached features: see dvtr_c2v_planted_literal.py.
-_base_ = [
-    '../../../configs/_base_/schedule_planted.py',
-    '../../../configs/_base_/planted_features.py',
-    '../../../configs/_base_/c2v_features.py',
-]
+_base_ = '../../../configs/c2v_planted_features.py'
 
 model = dict(
     detach_heads=False,
     heads=dict(type='HierarchicalGaussianHead', spread='variance'),
     supervision=dict(type='LiteralDVTRSupervision', num_samples=7),
-    losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),
 )
 test_evaluator = [*_base_.test_evaluator, dict(type='mmvtr.SoftPositiveMetric')]
 train_cfg = dict(type='mmvtr.AlternatingTrainLoop', stages=('uncertainty', 'retrieval'))

@@ -1,16 +1,11 @@
 # DVTR as printed, to show that it fails: Eq. 8, 10, 11 as printed, gradients through eta, heads
 # that move the encoders, and Algorithm 1 in two passes per epoch (docs/dvtr.md).
-_base_ = [
-    '../../../configs/_base_/planted.py',
-    '../../../configs/_base_/schedule_planted.py',
-    '../../../configs/_base_/c2v_tiny.py',
-]
+_base_ = '../../../configs/c2v_planted.py'
 
 model = dict(
     detach_heads=False,
     heads=dict(type='HierarchicalGaussianHead', spread='variance'),
     supervision=dict(type='LiteralDVTRSupervision', num_samples=7),
-    losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),
 )
 find_unused_parameters = True  # a stage trains only a part of the model
 train_cfg = dict(

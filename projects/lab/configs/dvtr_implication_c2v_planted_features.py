@@ -1,11 +1,7 @@
 # DVTR's uncertainty (Eq. 13, without its own floor) combined with what captions imply
 # (docs/agreement.md), in the video-to-text direction: no paper combines the two. A negative is
 # spared if either of them considers it a match (combine='min'; 'max': if both do).
-_base_ = [
-    '../../../configs/_base_/schedule_planted.py',
-    '../../../configs/_base_/planted_features.py',
-    '../../../configs/_base_/c2v_features.py',
-]
+_base_ = '../../../configs/c2v_planted_features.py'
 
 model = dict(
     heads=dict(type='HierarchicalGaussianHead'),

@@ -1,9 +1,5 @@
 # DVTR with PCME's match probability as its uncertainty (DVTR Tab. IX, DVTR_pcme).
-_base_ = [
-    '../../../configs/_base_/schedule_planted.py',
-    '../../../configs/_base_/planted_features.py',
-    '../../../configs/_base_/c2v_features.py',
-]
+_base_ = '../../../configs/c2v_planted_features.py'
 
 model = dict(
     heads=dict(type='PCMEGaussianHead'),

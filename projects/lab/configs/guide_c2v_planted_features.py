@@ -2,14 +2,9 @@
 # nearly equal captions are not negatives of each other's clips, as in GISTEmbed's mask. The guide
 # is a caption's words, weighted by rarity; a sentence encoder's vectors can replace it with
 # LoadVectors(side='text', stores=dict(words=...)).
-_base_ = [
-    '../../../configs/_base_/schedule_planted.py',
-    '../../../configs/_base_/planted_features.py',
-    '../../../configs/_base_/c2v_features.py',
-]
+_base_ = '../../../configs/c2v_planted_features.py'
 
 model = dict(
-    losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),
     supervision=dict(type='GuideSupervision', name='words', by='texts', margin=0.3),
 )
 train_dataloader = dict(

@@ -1,11 +1,7 @@
 # HardnessSupervision with the self-mask of Qwen3-Embedding, as combined in RzenEmbed, on CLIP2Video
 # with cached features and 60 % general captions (docs/teachers.md): negatives are weighted by
 # e^(alpha s), and those that score above the annotated pair are masked.
-_base_ = [
-    '../../../configs/_base_/schedule_planted.py',
-    '../../../configs/_base_/planted_features.py',
-    '../../../configs/_base_/c2v_features.py',
-]
+_base_ = '../../../configs/c2v_planted_features.py'
 
 levels = ('global', 'aligned')
 model = dict(

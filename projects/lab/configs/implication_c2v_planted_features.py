@@ -3,11 +3,7 @@
 # the clip's captions imply it; in the other direction texts with many matches count less. Tests
 # report raw scores, scores with general texts raised (true texts first) and lowered, and a list
 # whose first text is chosen by truth and the rest by what was written for the clip.
-_base_ = [
-    '../../../configs/_base_/schedule_planted.py',
-    '../../../configs/_base_/planted_features.py',
-    '../../../configs/_base_/c2v_features.py',
-]
+_base_ = '../../../configs/c2v_planted_features.py'
 
 model = dict(
     losses=dict(

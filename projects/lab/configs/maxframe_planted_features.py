@@ -1,10 +1,6 @@
 # ARL's two branches without ambiguity detection, on planted clips of three moments: max over frames
 # (Eq. 3), averaged (Eq. 13).  The baseline of arl_planted_features.py.
-_base_ = [
-    '../../../configs/_base_/schedule_planted.py',
-    '../../../configs/_base_/planted_untrimmed_features.py',
-    '../../../configs/_base_/arl_features.py',
-]
+_base_ = '../../../configs/arl_planted_features.py'
 
 model = dict(supervision=None)
 custom_hooks = [dict(type='mmvtr.MomentsHook')]

@@ -1,10 +1,5 @@
 # NCL on CLIP4Clip with cached features and imbalanced captions (docs/ncl.md).
-_base_ = [
-    '../../../configs/_base_/schedule_planted.py',
-    '../../../configs/_base_/planted_imbalanced_features.py',
-    '../../../configs/_base_/clip4clip_features.py',
-    '../../../configs/_base_/train_queue_planted.py',
-]
+_base_ = '../../../configs/clip4clip_planted_features.py'
 
 model = dict(losses=dict(contrastive=dict(type='NormalizedContrastiveLoss', iterations=4)))
 default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))

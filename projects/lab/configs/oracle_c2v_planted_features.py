@@ -1,12 +1,7 @@
 # An oracle, not a method: every soft positive is known and not a negative.
-_base_ = [
-    '../../../configs/_base_/schedule_planted.py',
-    '../../../configs/_base_/planted_features.py',
-    '../../../configs/_base_/c2v_features.py',
-]
+_base_ = '../../../configs/c2v_planted_features.py'
 
 model = dict(
-    losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),
     supervision=dict(type='OracleSupervision', treat='ignore'),
 )
 train_dataloader = dict(dataset=dict(oracle=True))

@@ -2,11 +2,7 @@
 # loss. It shows how much can be gained if relevance is the aim; RAN and RANP use it through a
 # threshold. The weight compensates for a mean over all pairs, few of which are relevant (with 1 it
 # gains less than half of it).
-_base_ = [
-    '../../../configs/_base_/schedule_planted.py',
-    '../../../configs/_base_/planted_features.py',
-    '../../../configs/_base_/c2v_features.py',
-]
+_base_ = '../../../configs/c2v_planted_features_triplet.py'
 
 model = dict(
     losses=dict(

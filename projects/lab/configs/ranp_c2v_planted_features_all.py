@@ -2,11 +2,7 @@
 # triplet losses on all negatives, weighted equally. The threshold is a quantile, chosen for the
 # share of pairs that .75 selects here: .20 selects a third of them, as captions name few verbs and
 # nouns.
-_base_ = [
-    '../../../configs/_base_/schedule_planted.py',
-    '../../../configs/_base_/planted_features.py',
-    '../../../configs/_base_/c2v_features.py',
-]
+_base_ = '../../../configs/c2v_planted_features_triplet.py'
 
 reads = ('global', 'aligned')
 model = dict(

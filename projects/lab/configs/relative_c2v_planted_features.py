@@ -1,10 +1,6 @@
 # RelativeScoreSupervision on CLIP2Video with cached features and 60 % general captions
 # (docs/agreement.md): weights from the model's own scores, in the video-to-text direction only.
-_base_ = [
-    '../../../configs/_base_/schedule_planted.py',
-    '../../../configs/_base_/planted_features.py',
-    '../../../configs/_base_/c2v_features.py',
-]
+_base_ = '../../../configs/c2v_planted_features.py'
 
 model = dict(
     losses=dict(

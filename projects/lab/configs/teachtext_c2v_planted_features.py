@@ -3,11 +3,7 @@
 # c2v_planted_features_triplet.py, and have to be trained first:
 #   for seed in 10 11; do python tools/train.py configs/c2v_planted_features_triplet.py \
 #     --work-dir work_dirs/teachers/$seed --cfg-options randomness.seed=$seed; done
-_base_ = [
-    '../../../configs/_base_/schedule_planted.py',
-    '../../../configs/_base_/planted_features.py',
-    '../../../configs/_base_/c2v_features.py',
-]
+_base_ = '../../../configs/c2v_planted_features_triplet.py'
 
 control = 'configs/c2v_planted_features_triplet.py'
 model = dict(

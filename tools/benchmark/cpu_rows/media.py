@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cpu_rows.papers import TEACHERS, Step, taught
-from cpu_rows.steps import collated
+from cpu_rows.steps import collated, contrast
 from cpu_rows.timing import Call, Row, beside
 from mmvtr.datasets.videos.frame_sampling import uniform
 from mmvtr.datasets.videos.video_io import read_frames
@@ -71,8 +71,7 @@ def _bare_tower(frames: Tensor, words: Tensor) -> Call:
         of_frames = F.normalize(model.encode_image(pictures), dim=-1).unflatten(0, (VIDEOS, -1))
         videos = F.normalize(of_frames.mean(1), dim=-1)
         texts = F.normalize(model.encode_text(words), dim=-1)
-        logits, own = model.logit_scale.exp() * texts @ videos.t(), torch.arange(VIDEOS)
-        (F.cross_entropy(logits, own) + F.cross_entropy(logits.t(), own)).div(2).backward()
+        contrast(model.logit_scale.exp() * texts @ videos.t()).backward()
         optimizer.step()
         optimizer.zero_grad()
 

@@ -72,7 +72,8 @@ class Changes(ABC):
             if item.vector is not None:
                 found = np.asarray(item.vector, dtype=np.float32), None
             elif path is not None:
-                found = self._encoded(item, path)
+                with _naming(item, path):
+                    found = self._part(path, item.start, item.end)
             else:
                 raise ValueError(f'{item.id[:80]!r} has neither a file nor a vector')
             if found[0].shape != (self.store.dim,):
@@ -121,10 +122,6 @@ class Changes(ABC):
             return found, None
         more = f' and {len(without) - 1} others' if len(without) > 1 else ''
         return found, f'{without[0][:80]!r}{more} without windows, which need a file'
-
-    def _encoded(self, item: NewItem, path: Path) -> tuple[np.ndarray, Optional[float]]:
-        with _naming(item, path):
-            return self._part(path, item.start, item.end)
 
     def _part(
         self, path: Path, start: Optional[float], end: Optional[float]

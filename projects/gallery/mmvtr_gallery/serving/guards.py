@@ -65,7 +65,8 @@ class Guard:
         most = self._uploads.get(scope['path'], self._body)
         stated = headers.get('content-length', '0')
         if not (stated.isascii() and stated.isdigit()) or int(stated) > most:
-            await _too_large(most)(scope, receive, send)
+            refusal = answer(413, _largest(most), Connection='close')
+            await refusal(scope, receive, send)
             return
         seen = 0
 
@@ -94,10 +95,6 @@ class Guard:
 
 def _largest(most: int) -> str:
     return f'a request may have at most {most / 2**20:g} MiB here'
-
-
-def _too_large(most: int) -> Any:
-    return answer(413, _largest(most), Connection='close')
 
 
 def _same_site(headers: Headers) -> bool:

@@ -3,7 +3,6 @@
 import json
 import re
 import runpy
-import sys
 from functools import partial
 
 import pytest
@@ -50,38 +49,6 @@ def corpus(tmp_path_factory, write_video):
         queue = dict(text=states, video=states)
         torch.save(dict(state_dict=model.state_dict(), query_queue=queue), 'trained.pth')
     return folder
-
-
-@pytest.fixture
-def folder(corpus, monkeypatch):
-    monkeypatch.chdir(corpus)
-    return corpus
-
-
-@pytest.fixture
-def tool(folder, monkeypatch, capsys):
-    """Runs a tool in this process; returns what it printed."""
-
-    def run(name, *arguments):
-        monkeypatch.setattr(sys, 'argv', [name, *map(str, arguments)])
-        runpy.run_path(str(tool_file(name)), run_name='__main__')
-        return capsys.readouterr().out
-
-    return run
-
-
-@pytest.fixture
-def error(tool):
-    """Runs a tool that must fail; returns its last word, one line."""
-
-    def run(name, *arguments):
-        with pytest.raises(SystemExit) as raised:
-            tool(name, *arguments)
-        message = raised.value.code
-        assert message.startswith('error: ') and len(message.splitlines()) == 1
-        return message
-
-    return run
 
 
 def by_hand(folder):

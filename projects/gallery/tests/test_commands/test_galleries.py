@@ -1,13 +1,11 @@
 """Galleries on the command line: what replaces, changes, refits and reads them."""
 
 import json
-import runpy
 import sys
 
 import numpy as np
 import pytest
 
-from children import tool_file
 from mmvtr.apis import fingerprint, load_retriever
 from mmvtr.storage import write_plain
 from mmvtr.storage.digests import file_digest
@@ -34,36 +32,6 @@ def corpus(tmp_path_factory, write_video):
         model, _ = load_retriever('config.py', None, random_weights=True, device='cpu')
         write_plain(dict(state_dict=model.state_dict()), 'bare.pth')
     return folder
-
-
-@pytest.fixture
-def folder(corpus, monkeypatch):
-    monkeypatch.chdir(corpus)
-    return corpus
-
-
-@pytest.fixture
-def tool(folder, monkeypatch, capsys):
-    """Runs a tool in this process; returns what it printed."""
-
-    def run(name, *arguments):
-        monkeypatch.setattr(sys, 'argv', [name, *map(str, arguments)])
-        runpy.run_path(str(tool_file(name)), run_name='__main__')
-        return capsys.readouterr().out
-
-    return run
-
-
-@pytest.fixture
-def error(tool):
-    def run(*arguments):
-        with pytest.raises(SystemExit) as raised:
-            tool(*arguments)
-        message = str(raised.value.code)
-        assert message.startswith('error: ') and len(message.splitlines()) == 1
-        return message
-
-    return run
 
 
 @pytest.fixture

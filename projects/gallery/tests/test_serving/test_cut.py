@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gallery_service import taken
 from mmvtr import apis
 from mmvtr.storage import write_plain
-from services import CONFIG, kept, served
-
-pytest.importorskip(
-    'uvicorn', reason='the service is an extra: pip install projects/gallery[serve]'
-)
-pytest.importorskip(
-    'faiss', reason='a store in memory is an extra: pip install projects/gallery[index]'
-)
-
-from mmvtr_gallery.serving.gallery import Gallery  # noqa: E402
+from services import CONFIG, kept
 
 #: As many as the toy tower has embeddings, less the begin and the end of a text.
 WORDS = ['x', 'yy', 'zxy', 'q', 'hello', 'you']
@@ -31,9 +23,7 @@ def client(folder, tmp_path):
         str(folder / 'words.py'), None, random_weights=True, device='cpu'
     )
     write_plain(dict(state_dict=model.state_dict()), folder / 'words.pth')
-    gallery = Gallery.open(kept(folder, tmp_path / 'store', config='words'))
-    gallery.take()
-    with served(gallery) as client:
+    with taken(kept(folder, tmp_path / 'store', config='words')) as client:
         yield client
 
 

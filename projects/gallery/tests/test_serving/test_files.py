@@ -8,17 +8,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip(
-    'uvicorn', reason='the service is an extra: pip install projects/gallery[serve]'
-)
-pytest.importorskip(
-    'faiss', reason='a store in memory is an extra: pip install projects/gallery[index]'
-)
-
-from mmvtr_gallery.serving.gallery import Gallery  # noqa: E402
-from mmvtr_gallery.serving.library import Library, ListedFiles, Outside, file_names  # noqa: E402
-from mmvtr_gallery.store import Item, open_store  # noqa: E402
-from services import served  # noqa: E402
+from gallery_service import Gallery, served, taken
+from mmvtr_gallery.serving.library import Library, ListedFiles, Outside, file_names
+from mmvtr_gallery.store import Item, open_store
 
 ASKED = (
     ('GET', '/video?id=new', None, {}),
@@ -92,9 +84,7 @@ def by_file_above(library, secret):
     ],
 )
 def test_what_has_taken_the_place_of_a_file_is_not_served(library, place, replace, status):
-    gallery = Gallery.open(place, library=library)
-    gallery.take()
-    with served(gallery) as client:
+    with taken(place, library=library) as client:
         new = dict(id='new', file='more/inner/new.mp4')
         assert client.change('/add', items=[new])[0] == 200
         whole = (library / 'more/inner/new.mp4').read_bytes()

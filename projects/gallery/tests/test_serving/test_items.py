@@ -11,20 +11,12 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
+from gallery_service import Gallery, served, taken
+from mmvtr_gallery.serving.overview import Known, Overview
 from mmvtr_gallery.store import open_store
-from services import NAMES, TOKEN, served
-
-pytest.importorskip(
-    'uvicorn', reason='the service is an extra: pip install projects/gallery[serve]'
-)
-pytest.importorskip(
-    'faiss', reason='a store in memory is an extra: pip install projects/gallery[index]'
-)
-
-from mmvtr_gallery.serving.gallery import Gallery, try_to_take  # noqa: E402
-from mmvtr_gallery.serving.overview import Known, Overview  # noqa: E402
-from mmvtr_gallery.store.items import Item  # noqa: E402
-from mmvtr_gallery.store.occurrences import Occurrences  # noqa: E402
+from mmvtr_gallery.store.items import Item
+from mmvtr_gallery.store.occurrences import Occurrences
+from services import NAMES, TOKEN
 
 AUTHORISED = dict(Authorization=f'Bearer {TOKEN}')
 
@@ -42,9 +34,7 @@ def library(folder, tmp_path):
 
 @pytest.fixture
 def client(place, library):
-    gallery = Gallery.open(place, library=library)
-    assert try_to_take(gallery) is None
-    with served(gallery) as client:
+    with taken(place, library=library) as client:
         yield client
 
 

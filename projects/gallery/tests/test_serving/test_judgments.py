@@ -9,31 +9,18 @@ import numpy as np
 import pytest
 import torch
 
+from gallery_service import taken
 from mmvtr import apis
 from mmvtr.errors import UserError
 from mmvtr.functional import fit_calibration
+from mmvtr_gallery.serving.judgments import Judgment, Judgments
 from mmvtr_gallery.store import open_store
-from services import NAMES, served
-
-pytest.importorskip(
-    'uvicorn', reason='the service is an extra: pip install projects/gallery[serve]'
-)
-pytest.importorskip(
-    'fastapi', reason='the service is an extra: pip install projects/gallery[serve]'
-)
-pytest.importorskip(
-    'faiss', reason='a store in memory is an extra: pip install projects/gallery[index]'
-)
-
-from mmvtr_gallery.serving.gallery import Gallery, try_to_take  # noqa: E402
-from mmvtr_gallery.serving.judgments import Judgment, Judgments  # noqa: E402
+from services import NAMES
 
 
 @pytest.fixture
 def client(place):
-    gallery = Gallery.open(place)
-    assert try_to_take(gallery) is None
-    with served(gallery) as client:
+    with taken(place) as client:
         yield client
 
 

@@ -7,20 +7,12 @@ import shutil
 import numpy as np
 import pytest
 
+from gallery_service import Gallery, served, taken
 from mmvtr import apis
+from mmvtr_gallery.extraction.windows import encoder_of_parts, windows_of
 from mmvtr_gallery.store import create_store, open_store
 from mmvtr_gallery.store.moments import MomentStore, Windowing, Windows
-from services import TOKEN, served
-
-pytest.importorskip(
-    'uvicorn', reason='the service is an extra: pip install projects/gallery[serve]'
-)
-pytest.importorskip(
-    'fastapi', reason='the service is an extra: pip install projects/gallery[serve]'
-)
-
-from mmvtr_gallery.extraction.windows import encoder_of_parts, windows_of  # noqa: E402
-from mmvtr_gallery.serving.gallery import Gallery, try_to_take  # noqa: E402
+from services import TOKEN
 
 NAMES = 'abcdef'
 CUT = Windowing(0.2, 0.1)
@@ -72,9 +64,7 @@ def place(films, folder, tmp_path):
 
 @pytest.fixture
 def client(films, place):
-    gallery = Gallery.open(place, library=films[0])
-    assert try_to_take(gallery) is None
-    with served(gallery) as client:
+    with taken(place, library=films[0]) as client:
         yield client
 
 
@@ -200,9 +190,7 @@ def test_added_with_windows_and_taken_back(films, folder, tmp_path):
     pytest.importorskip('faiss')
     library, model, cfg = films
     place = made(films, folder, tmp_path / 'store')
-    gallery = Gallery.open(place, library=library)
-    assert try_to_take(gallery) is None
-    with served(gallery) as client:
+    with taken(place, library=library) as client:
         before = len(rows(place)[0])
         new = dict(id='new', file='new.mp4', start=0.1, end=0.7)
         added = client.change('/add', items=[new, dict(id='plain', vector=[1.0, 0.0])])[2]

@@ -6,16 +6,8 @@ import re
 import numpy as np
 import pytest
 
-pytest.importorskip(
-    'fastapi', reason='the service is an extra: pip install projects/gallery[serve]'
-)
-pytest.importorskip(
-    'faiss', reason='a store in memory is an extra: pip install projects/gallery[index]'
-)
-
-from mmvtr_gallery.serving.gallery import Gallery, try_to_take  # noqa: E402
-from mmvtr_gallery.serving.observing import BUCKETS, Observed  # noqa: E402
-from services import served  # noqa: E402
+from gallery_service import Gallery, served, try_to_take
+from mmvtr_gallery.serving.observing import BUCKETS, Observed
 
 SAMPLE = re.compile(r'(\w+)(?:\{(.*)\})? (\S+)')
 

@@ -10,29 +10,16 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
+from gallery_service import Gallery, served, taken, try_to_take
 from mmvtr import apis
 from mmvtr.storage import write_plain
 from mmvtr_gallery.store import open_store
-from services import NAMES, TOKEN, kept, served
-
-pytest.importorskip(
-    'uvicorn', reason='the service is an extra: pip install projects/gallery[serve]'
-)
-pytest.importorskip(
-    'fastapi', reason='the service is an extra: pip install projects/gallery[serve]'
-)
-pytest.importorskip(
-    'faiss', reason='a store in memory is an extra: pip install projects/gallery[index]'
-)
-
-from mmvtr_gallery.serving.gallery import Gallery, try_to_take  # noqa: E402
+from services import NAMES, TOKEN, kept
 
 
 @pytest.fixture
 def client(folder, place):
-    gallery = Gallery.open(place, library=folder)
-    assert try_to_take(gallery) is None
-    with served(gallery) as client:
+    with taken(place, library=folder) as client:
         yield client
 
 

@@ -8,24 +8,13 @@ import pytest
 import torch
 
 from children import ROOT
+from gallery_service import Gallery, served, try_to_take
 from mmvtr import apis
 from mmvtr.storage import write_tensors
 from mmvtr.utils import load_config
+from mmvtr_gallery.remote import ServerUnknown
 from mmvtr_gallery.store import create_store, open_store
-from services import kept, served
-
-pytest.importorskip(
-    'uvicorn', reason='the service is an extra: pip install projects/gallery[serve]'
-)
-pytest.importorskip(
-    'fastapi', reason='the service is an extra: pip install projects/gallery[serve]'
-)
-pytest.importorskip(
-    'faiss', reason='a store in memory is an extra: pip install projects/gallery[index]'
-)
-
-from mmvtr_gallery.remote import ServerUnknown  # noqa: E402
-from mmvtr_gallery.serving.gallery import Gallery, try_to_take  # noqa: E402
+from services import kept
 
 SEEN = np.array([[0.6, 0.8], [1.0, 0.0], [0.0, 1.0]], np.float32)
 

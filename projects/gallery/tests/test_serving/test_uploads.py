@@ -13,20 +13,12 @@ import av
 import pytest
 from PIL import Image
 
+from gallery_service import Gallery, served
 from mmvtr.datasets.videos.video_files import BrokenVideoError
-from services import TOKEN, served
-
-pytest.importorskip(
-    'uvicorn', reason='the service is an extra: pip install projects/gallery[serve]'
-)
-pytest.importorskip(
-    'faiss', reason='a store in memory is an extra: pip install projects/gallery[index]'
-)
-
-from mmvtr_gallery.serving.batching import Busy  # noqa: E402
-from mmvtr_gallery.serving.decoders import Decoders  # noqa: E402
-from mmvtr_gallery.serving.gallery import Gallery  # noqa: E402
-from mmvtr_gallery.serving.uploads import FRAME, TooMuchToDecode, Uploads  # noqa: E402
+from mmvtr_gallery.serving.batching import Busy
+from mmvtr_gallery.serving.decoders import Decoders
+from mmvtr_gallery.serving.uploads import FRAME, TooMuchToDecode, Uploads
+from services import TOKEN
 
 
 @pytest.mark.parametrize(

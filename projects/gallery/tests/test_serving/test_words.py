@@ -8,23 +8,16 @@ import numpy as np
 import pytest
 
 import mmvtr
-from services import TOKEN, served
-
-pytest.importorskip(
-    'uvicorn', reason='the service is an extra: pip install projects/gallery[serve]'
-)
-pytest.importorskip(
-    'faiss', reason='a store in memory is an extra: pip install projects/gallery[index]'
-)
-
-from mmvtr.datasets.videos.video_files import BrokenVideoError  # noqa: E402
-from mmvtr.datasets.words.tokenizers import WordTokenize  # noqa: E402
-from mmvtr.storage.lock import FolderInUse  # noqa: E402
-from mmvtr_gallery.remote import ServerAway, ServerRefuses  # noqa: E402
-from mmvtr_gallery.serving.bodies import sendable  # noqa: E402
-from mmvtr_gallery.serving.errors import sentence_of, without_paths  # noqa: E402
-from mmvtr_gallery.serving.gallery import Gallery, reason_of  # noqa: E402
-from mmvtr_gallery.store import open_store  # noqa: E402
+from gallery_service import Gallery, served, taken
+from mmvtr.datasets.videos.video_files import BrokenVideoError
+from mmvtr.datasets.words.tokenizers import WordTokenize
+from mmvtr.storage.lock import FolderInUse
+from mmvtr_gallery.remote import ServerAway, ServerRefuses
+from mmvtr_gallery.serving.bodies import sendable
+from mmvtr_gallery.serving.errors import sentence_of, without_paths
+from mmvtr_gallery.serving.gallery import reason_of
+from mmvtr_gallery.store import open_store
+from services import TOKEN
 
 AUTHORISED = dict(Authorization=f'Bearer {TOKEN}')
 
@@ -43,9 +36,7 @@ def client(folder, place, tmp_path):
         vectors = np.tile(np.array([[0.6, 0.8]], np.float32), (len(names), 1))
         store.add(list(names), vectors, paths=[str(bad / f'{name}.mp4') for name in names])
         store.persist()
-    gallery = Gallery.open(place, library=folder)
-    gallery.take()
-    with served(gallery) as client:
+    with taken(place, library=folder) as client:
         yield client
 
 

@@ -11,11 +11,10 @@ from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.storage.digests import ROOM, write_with_digest
 from mmvtr_gallery.store import create_store, open_store
 from mmvtr_gallery.store.drift import served_shift
-from mmvtr_gallery.store.qdrant import QdrantStore
+from stores import NEEDS, empty_store, of_other_process
 
 pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
 DIM = 6
-NEEDS = dict(faiss='faiss', qdrant='qdrant_client')
 GRID = torch.linspace(-1, 1, 9, dtype=torch.float64)
 BOUNDS = GRID.clamp_min(0), GRID.new_ones(9)
 
@@ -37,23 +36,10 @@ LONG_LISTS = pytest.mark.parametrize(
 
 @pytest.fixture(params=NEEDS)
 def store(request, tmp_path):
-    pytest.importorskip(NEEDS[request.param])
-    if request.param == 'qdrant':
-        from qdrant_client import QdrantClient
-
-        found = QdrantStore.create('x', DIM, client=QdrantClient(':memory:'))
-    else:
-        found = create_store(tmp_path, DIM)
-    with found:
+    with empty_store(request.param, tmp_path, DIM) as found:
         found.add([f'v{i}' for i in range(20)], vectors(1, 20))
         found.persist()
         yield found
-
-
-def of_other_process(store):
-    if store.engine == 'qdrant':
-        return QdrantStore.open(store.name, client=store.client)
-    return open_store(store.folder)
 
 
 def hits_of(store, **options):

@@ -7,10 +7,10 @@ from mmvtr.arrays import Debiaser
 from mmvtr_gallery.store import create_store, open_store
 from mmvtr_gallery.store.moved import Moves
 from mmvtr_gallery.store.qdrant import QdrantStore
+from stores import NEEDS, empty_store, of_other_process
 
 pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
 DIM = 6
-NEEDS = dict(faiss='faiss', qdrant='qdrant_client')
 NAMES = [f'v{i}' for i in range(20)]
 
 
@@ -21,14 +21,7 @@ def vectors(seed, count):
 
 @pytest.fixture(params=NEEDS)
 def store(request, tmp_path):
-    pytest.importorskip(NEEDS[request.param])
-    if request.param == 'qdrant':
-        from qdrant_client import QdrantClient
-
-        found = QdrantStore.create('x', DIM, client=QdrantClient(':memory:'))
-    else:
-        found = create_store(tmp_path, DIM)
-    with found:
+    with empty_store(request.param, tmp_path, DIM) as found:
         found.add(NAMES, vectors(1, 20))
         found.persist()
         yield found
@@ -38,13 +31,6 @@ def seen(store):
     """All that a search tells, by id."""
     hits = store.search(vectors(9, 1), 99)[0]
     return {hit.item.id: (hit.score, hit.raw, hit.item.bias) for hit in hits}
-
-
-def of_other_process(store):
-    """The store as it is on disk, or on the server."""
-    if store.engine == 'qdrant':
-        return QdrantStore.open(store.name, client=store.client)
-    return open_store(store.folder)
 
 
 # -- what goes and what comes ------------------------------------------------------------------

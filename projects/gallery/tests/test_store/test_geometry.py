@@ -13,9 +13,9 @@ from mmvtr.storage.digests import ROOM, write_with_digest
 from mmvtr_gallery.store import create_store, open_store
 from mmvtr_gallery.store.moments import MomentStore
 from mmvtr_gallery.store.qdrant import QdrantStore
+from stores import NEEDS, empty_store
 
 pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
-NEEDS = dict(faiss='faiss', qdrant='qdrant_client')
 DIM = 8
 RANDOM = np.random.default_rng(0)
 VIDEOS = (RANDOM.normal(size=(50, DIM)) * RANDOM.lognormal(size=(50, 1))).astype('f4')
@@ -26,15 +26,9 @@ NAMES = [str(i) for i in range(50)]
 @pytest.fixture(params=NEEDS)
 def make(request, tmp_path):
     """Makes a store of 50 items with an engine."""
-    pytest.importorskip(NEEDS[request.param])
 
     def made(**how):
-        if request.param == 'qdrant':
-            from qdrant_client import QdrantClient
-
-            store = QdrantStore.create('x', DIM, client=QdrantClient(':memory:'), **how)
-        else:
-            store = create_store(tmp_path / 'store', DIM, **how)
+        store = empty_store(request.param, tmp_path / 'store', DIM, **how)
         store.add(NAMES, VIDEOS)
         return store
 

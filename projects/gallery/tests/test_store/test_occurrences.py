@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from mmvtr_gallery.store import create_store
-from mmvtr_gallery.store.qdrant import QdrantStore
+from stores import NEEDS, empty_store
 
 pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
-NEEDS = dict(faiss='faiss', qdrant='qdrant_client')
 DIM, COUNT = 8, 70
 
 
@@ -24,14 +22,7 @@ NAMES = [f"it's {i}" for i in range(COUNT)]
 
 @pytest.fixture(params=NEEDS)
 def store(request, tmp_path):
-    pytest.importorskip(NEEDS[request.param], reason='the engine is an extra')
-    if request.param == 'qdrant':
-        from qdrant_client import QdrantClient
-
-        found = QdrantStore.create('x', DIM, client=QdrantClient(':memory:'))
-    else:
-        found = create_store(tmp_path, DIM)
-    with found:
+    with empty_store(request.param, tmp_path, DIM) as found:
         views = [None if i % 7 == 0 else i for i in range(COUNT)]
         found.add(NAMES, ITEMS, metadata=dict(views=views, even=[i % 2 == 0 for i in range(COUNT)]))
         found.persist()

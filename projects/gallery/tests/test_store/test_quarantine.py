@@ -7,11 +7,10 @@ import pytest
 
 from mmvtr.storage.digests import ROOM, write_with_digest
 from mmvtr_gallery.store import create_store, open_store
-from mmvtr_gallery.store.qdrant import QdrantStore
+from stores import NEEDS, empty_store, of_other_process
 
 pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
 DIM = 12
-NEEDS = dict(faiss='faiss', qdrant='qdrant_client')
 
 
 def units(count, seed, around=0.0):
@@ -27,23 +26,10 @@ NAMES = [f"v'{i}" for i in range(150)]
 
 @pytest.fixture(params=NEEDS)
 def store(request, tmp_path):
-    pytest.importorskip(NEEDS[request.param])
-    if request.param == 'qdrant':
-        from qdrant_client import QdrantClient
-
-        found = QdrantStore.create('x', DIM, client=QdrantClient(':memory:'))
-    else:
-        found = create_store(tmp_path, DIM)
-    with found:
+    with empty_store(request.param, tmp_path, DIM) as found:
         found.add(NAMES, GALLERY, metadata=dict(odd=[i % 2 == 1 for i in range(150)]))
         found.persist()
         yield found
-
-
-def of_other_process(store):
-    if store.engine == 'qdrant':
-        return QdrantStore.open(store.name, client=store.client)
-    return open_store(store.folder)
 
 
 def firsts(store, **options):

@@ -6,7 +6,6 @@ PLAN.md.  A page is a text with marks, ``<!-- real:NAME -->``, between which a t
 
 from __future__ import annotations
 
-import json
 import re
 import statistics
 from pathlib import Path
@@ -19,7 +18,6 @@ from mmvtr.evaluation.paired import holm
 from mmvtr.evaluation.seeds import of_seeds
 
 ROOT = Path(__file__).resolve().parents[4]
-SHARES = RESULTS / 'shares.json'
 #: What run.py made again from an empty folder.
 AGAIN = RESULTS / 'again'
 PAGES = (
@@ -56,15 +54,6 @@ RECIPE = dict(
 )
 #: Those of README.
 SHORT_RECIPE = ('infonce', 'infonce_bank', 'student', 'student_bank')
-#: Variants of a student (additions.py).
-ADDITIONS = {
-    'student': 'student of three',
-    'student_eta_three': "negatives weighted by the three teachers' eta",
-    'student_eta_one': "by one teacher's eta",
-    'student_crossed': 'teachers cross-fitted on thirds',
-    'student_debiased': 'teachers debiased first',
-    'student_ncl': "NCL's loss in place of InfoNCE",
-}
 #: Sets outside of the plan's, of which run.py has read a folder: the files' text kind, and a title.
 FURTHER = dict(
     K=('minilm', '700 Flickr8k images by CLIP ViT-B/32, MiniLM'),
@@ -352,15 +341,6 @@ def _kind(table: Table) -> str:
     return TEXTS[table.text]
 
 
-def share_table() -> str:
-    """Unannotated true pairs of the sets."""
-    lines = _head(['set', 'how known', 'share of all pairs', 'in a batch of 128, a text'])
-    for row in json.loads(SHARES.read_text()) if SHARES.exists() else ():
-        share = row['share']
-        lines.append(_line(row['set'], row['how'], f'{100 * share:.4f} %', f'{127 * share:.3f}'))
-    return '\n'.join(lines)
-
-
 def again_table(rows: Sequence[Row], again: Sequence[Row]) -> str:
     """What was made again from an empty folder, minus what the files hold of the same training."""
     keys = ('set', 'text', 'method', 'seed', 'rate')
@@ -507,45 +487,6 @@ def further_table(rows: Sequence[Row]) -> str:
     return '\n'.join(lines)
 
 
-def large_table(rows: Sequence[Row]) -> str:
-    """InfoNCE on the large and on the small features, and students on the small ones."""
-    large, small = (Table(rows, name, 'minilm') for name in 'KH')
-    lines = _head(['', 'R@1 t2v / v2t', 'rsum, best', 'last', 'seeds'])
-    for table, name, title in (
-        (large, 'infonce', 'InfoNCE on CLIP ViT-B/32'),
-        (small, 'infonce', 'InfoNCE on EfficientNet-Lite0'),
-        (small, 'student', 'its student of three models of its own'),
-        (small, 'student_of_large', 'its student of one model on CLIP'),
-        (small, 'student_of_three_large', 'its student of three models on CLIP'),
-    ):
-        cells = [_firsts(table.figures(name, 'best'))]
-        for when in ('best', 'last'):
-            level = f'{_mean(table.figures(name, when).values(), "rsum"):.1f}'
-            moved = table.change(name, 'rsum', when)
-            cells.append(level if name == 'infonce' else f'{level} ({moved.short})')
-        lines.append(_line(title, *cells, len(table.figures(name, 'best'))))
-    return '\n'.join(lines)
-
-
-def additions_table(rows: Sequence[Row]) -> str:
-    """Variants of a student on val: the reference's levels, and changes over it by seed."""
-    lines = _head(['', 'rsum on val', 'with a bank', 'seeds'])
-    by_name = {
-        name: {row['seed']: row for row in rows if row['method'] == name} for name in ADDITIONS
-    }
-    base = by_name['student']
-    for name, title in ADDITIONS.items():
-        mine, cells = by_name[name], []
-        both = sorted(mine.keys() & base.keys())
-        for key in ('val', 'bank') if len(both) >= LEAST else ():
-            moved = [mine[seed][key] - base[seed][key] for seed in both]
-            level = f'{statistics.mean(mine[seed][key] for seed in both):.1f}'
-            cells.append(f'{level} ({change(moved).short})' if mine is not base else level)
-        if cells:
-            lines.append(_line(title, *cells, len(both)))
-    return '\n'.join(lines)
-
-
 def _recipe_rows(table: Table, name: str, when: str) -> dict[int, Row]:
     """Figures by seed of the recipe's trainings (PLAN.md) alone."""
     return {seed: row for seed, row in table.figures(name, when).items() if seed >= FIRST}
@@ -609,20 +550,9 @@ def blocks(rows: Sequence[Row]) -> dict[str, str]:
     taught = taught_tables(rows)
     found['recipe'] = recipe_tables(taught)
     found['recipe-short'] = short_recipe([x for x in taught if x.text != 'words'])
-    further, added, large = (
-        read_rows(RESULTS / name) for name in ('further', 'additions', 'large_teacher')
-    )
-    if large:
-        found['recipe-large'] = large_table(large)
+    further = read_rows(RESULTS / 'further')
     if further:
         found['recipe-further'] = further_table(further)
-    if added:
-        found['recipe-additions'] = additions_table(added)
-    found['shares'] = share_table()
-    if ('S', 'both') in tables:
-        from stronger_tables import stored_blocks
-
-        found.update(stored_blocks())
     found['words'] = short_table([x for x in tables.values() if x.text == 'words'])
     if ('F', 'minilm') in tables:
         from people_tables import people_blocks
