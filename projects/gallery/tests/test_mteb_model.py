@@ -6,17 +6,8 @@ from mmengine.config import Config
 
 from mmvtr.apis import encode_texts, encode_videos, load_retriever, vectors
 from mmvtr.storage import write_plain
+from mmvtr_gallery.mteb_model import MTEBRetriever
 from tiny_sets import of_videos
-
-mteb = pytest.importorskip('mteb', reason="needs the extra 'mteb' (Python 3.11 or newer)")
-
-import datasets  # noqa: E402
-from mteb.abstasks.retrieval import AbsTaskRetrieval  # noqa: E402
-from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData  # noqa: E402
-from mteb.abstasks.task_metadata import TaskMetadata  # noqa: E402
-from mteb.mocks.mock_tasks.retrieval import general_args  # noqa: E402
-
-from mmvtr_gallery.mteb_model import MTEBRetriever  # noqa: E402
 
 TEXTS = ['red dog', 'a w1 w2', 'cyanish', 'dog w71', 'red w34']
 TOY = of_videos(frames=4)
@@ -24,6 +15,8 @@ TOY = of_videos(frames=4)
 
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory, write_video):
+    # Imported by the tests alone: it takes seconds, and every worker reads this file.
+    pytest.importorskip('mteb', reason="needs the extra 'mteb' (Python 3.11 or newer)")
     folder = tmp_path_factory.mktemp('mteb')
     for n in range(len(TEXTS)):
         greys = [(37 * n + 61 * i) % 250 for i in range(4 + n)]
@@ -46,6 +39,8 @@ def model(folder, monkeypatch):
 
 def tables(folder, *, as_bytes):
     """The texts and the videos, as MTEB's sets hold them."""
+    import datasets
+
     files = [folder / f'v{n}.mp4' for n in range(len(TEXTS))]
     videos = [dict(bytes=f.read_bytes(), path=None) if as_bytes else str(f) for f in files]
     texts = datasets.Dataset.from_dict(dict(id=[f't{n}' for n in range(5)], text=TEXTS))
@@ -61,6 +56,11 @@ def scores_by_hand(folder):
 
 
 def task_of(folder, way, *, as_bytes=True):
+    from mteb.abstasks.retrieval import AbsTaskRetrieval
+    from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
+    from mteb.abstasks.task_metadata import TaskMetadata
+    from mteb.mocks.mock_tasks.retrieval import general_args
+
     class Made(AbsTaskRetrieval):
         metadata = TaskMetadata(
             type='Any2AnyRetrieval', name=f'Made{way}', main_score='recall_at_1',
@@ -82,6 +82,8 @@ def task_of(folder, way, *, as_bytes=True):
 
 @pytest.mark.parametrize('way', ['t2v', 'v2t'])
 def test_mteb_finds_what_scores_by_hand_find(folder, model, way, tmp_path):
+    import mteb
+
     scores = scores_by_hand(folder)
     scores = scores if way == 't2v' else scores.T
     options = dict(cache=None, show_progress_bar=False, co2_tracker=False)
@@ -122,6 +124,8 @@ def test_vectors_for_the_other_tasks(folder, model):
 
 
 def test_what_cannot_be_answered_is_refused(folder, model, tmp_path):
+    import datasets
+
     texts, clips = tables(folder, as_bytes=False)
     with pytest.raises(ValueError, match='no corpus'):
         model.search(texts, top_k=1)

@@ -27,7 +27,7 @@ CONTAINERS = {
 }
 #: Options of encoders; two reorder pictures: always three, or two, between others.
 ENCODING = dict(
-    libx264={'g': '12', 'bf': '3', 'x264-params': 'b-adapt=0:scenecut=0'},
+    libx264={'preset': 'ultrafast', 'g': '12', 'bf': '3', 'x264-params': 'b-adapt=0:scenecut=0'},
     mpeg2video={'g': '12', 'bf': '2', 'sc_threshold': '1000000000'},
     libvpx={'g': '12', 'deadline': 'realtime', 'cpu-used': '8'},
 )
