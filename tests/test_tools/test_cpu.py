@@ -27,6 +27,7 @@ def test_the_whole_tool(rows, tmp_path, monkeypatch):
         'queries',
         'steps',
         'papers',
+        'processes',
         'media',
         'evaluation',
         'stores',
@@ -47,6 +48,8 @@ def test_the_whole_tool(rows, tmp_path, monkeypatch):
         'token_scores',
         'npy',
         'key',
+        '2 workers',
+        '2 processes',
     ):
         assert name in works and name in page
     assert all(row['ratios'][0] > 0 for row in found)

@@ -26,6 +26,7 @@ from cpu_rows.evaluation import evaluation  # noqa: E402
 from cpu_rows.fits import fits  # noqa: E402
 from cpu_rows.media import media  # noqa: E402
 from cpu_rows.papers import papers  # noqa: E402
+from cpu_rows.processes import processes  # noqa: E402
 from cpu_rows.queries import queries  # noqa: E402
 from cpu_rows.starts import starts  # noqa: E402
 from cpu_rows.steps import steps  # noqa: E402
@@ -40,6 +41,7 @@ SECTIONS: dict[str, Callable[[bool, int], list[Row]]] = dict(
     queries=queries,
     steps=steps,
     papers=papers,
+    processes=processes,
     media=media,
     evaluation=evaluation,
     stores=stores,

@@ -22,7 +22,8 @@ LEVELS = (1, 5, 10)
 def evaluation(quick: bool, repeats: int) -> list[Row]:
     """RetrievalMetric with several captions a video and with one; scores of tokens."""
     rows = []
-    for texts, videos in ((60, 20), (40, 40)) if quick else ((27_763, 2_990), (4_000, 4_000)):
+    sizes = ((27_763, 2_990), (4_000, 4_000), (1_000, 1_000))  # the last: MSR-VTT 1k-A
+    for texts, videos in ((60, 20), (40, 40)) if quick else sizes:
         rows += _of_a_matrix(texts, videos, repeats)
     return rows + _of_tokens(
         *((20, 20, 4, 6, 8) if quick else (1_000, 1_000, 12, 32, 512)), repeats

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import tempfile
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import av
 import cv2
@@ -14,6 +15,7 @@ import open_clip
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
 
 from cpu_rows.papers import TEACHERS, Step, taught
 from cpu_rows.steps import collated, contrast
@@ -40,6 +42,9 @@ def media(quick: bool, repeats: int) -> list[Row]:
             path = str(Path(folder) / f'{group}.mp4')
             write_clip(path, size, group)
             rows += _of_a_clip(f'{KEPT} frames of {size[2]}, {name}', path, repeats)
+        long = str(Path(folder) / 'long.mp4')
+        write_clip(long, (*size[:2], 20 if quick else 500), 50)
+        rows += _of_workers(long, 2 if quick else 8, repeats)
     return rows
 
 
@@ -94,19 +99,49 @@ def write_clip(path: str, size: tuple[int, int, int], group: int) -> None:
 
 def _of_a_clip(work: str, path: str, repeats: int) -> list[Row]:
     """The readers of others are asked for the same frames."""
-    anchors: dict[str, Call] = {
-        'PyAV, all frames': lambda: _decoded(path),
-        'OpenCV, grab': lambda: _grabbed(path),
-    }
-    # Imported here: their memory is not the call's.
+    anchors = {name: partial(read, path) for name, read in _readers().items()}
+    return beside(work, partial(_by_mmvtr, path), anchors, repeats, _same_pictures)
+
+
+class Clips(Dataset):
+    """A clip so many times, each read anew."""
+
+    def __init__(self, read: Callable[[str], Any], path: str, count: int) -> None:
+        self.read, self.path, self.count = read, path, count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> Tensor:
+        return torch.from_numpy(np.stack([*self.read(self.path)]))
+
+
+def _of_workers(path: str, count: int, repeats: int) -> list[Row]:
+    """A pass of a loader with two workers, whose start counts, too."""
+
+    def passed(read: Callable[[str], Any]) -> Call:
+        loader = DataLoader(Clips(read, path, count), batch_size=4, num_workers=2)
+        return lambda: [picture for batch in loader for picture in batch.flatten(0, 1).numpy()]
+
+    anchors = {name: passed(read) for name, read in _readers().items()}
+    work = f'{KEPT} frames of each of {count} clips of 20 s, 2 workers'
+    return beside(work, passed(_by_mmvtr), anchors, repeats, _same_pictures)
+
+
+def _by_mmvtr(path: str) -> list[np.ndarray]:
+    return read_frames(path, lambda t: uniform(t, KEPT))
+
+
+def _readers() -> dict[str, Callable[[str], Any]]:
+    """Those of others that are installed; imported here, as their memory is not the call's."""
+    readers = {'PyAV, all frames': _decoded, 'OpenCV, grab': _grabbed}
     if importlib.util.find_spec('decord'):
         importlib.import_module('decord')
-        anchors['decord'] = lambda: _by_decord(path)
+        readers['decord'] = _by_decord
     if importlib.util.find_spec('torchcodec'):
         importlib.import_module('torchcodec.decoders')
-        anchors['torchcodec'] = lambda: _by_torchcodec(path)
-    return beside(work, lambda: read_frames(path, lambda t: uniform(t, KEPT)), anchors, repeats,
-                  _same_pictures)  # fmt: skip
+        readers['torchcodec'] = _by_torchcodec
+    return readers
 
 
 def _same_pictures(one: Any, other: Any) -> str:
