@@ -87,7 +87,7 @@ def read_table(
     with collecting(name_of(path), problems) as problems:
         for place, row in rows:
             if len(row) == len(names):
-                table.append((place, dict(zip(names, (value.strip() for value in row)))))
+                table.append((place, dict(zip(names, map(str.strip, row)))))
                 continue
             with problems.of('row of another width'):
                 quotes = f'; a value with {delimiter!r} in it must be in quotes'

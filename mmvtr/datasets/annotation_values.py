@@ -167,8 +167,9 @@ def caption(value: Any, place: Place) -> str:
     Raises:
         ValueError: not a string, or only spaces and invisible characters.
     """
+    if isinstance(value, str) and value[:1].isalnum() and value.isprintable():
+        return value  # most captions
     text = string(value, place)
-    # The first character decides for most captions.
     if not any(char.isalnum() or unicodedata.category(char)[0] in 'LNPS' for char in text):
         raise wrong(place, 'a caption, which is not empty', value)
     return text

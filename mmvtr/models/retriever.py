@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import Callable, Collection, Optional, Sequence
+from typing import Any, Callable, Collection, Optional, Sequence
 
 import torch
 from mmengine.logging import print_log
@@ -259,13 +259,15 @@ class VideoTextRetriever(BaseModel):
     ) -> tuple[Targets, dict[str, Tensor]]:
         """Return the target of the joint batch, and all losses and figures of its matrices."""
         annotated = joint.target()
-        target, losses = annotated, {}
+        target, losses, shared = annotated, {}, {}
+        if getattr(self.judge, 'reads_matches', False) and hasattr(self.similarity, 'matches'):
+            shared = dict(matches=self.similarity.matches(texts, videos))
         if self.judge is not None:
-            target, losses = self.judge(texts, videos, target)
+            target, losses = self.judge(texts, videos, target, **shared)
         losses = dict(losses)
         if self.stage != 'uncertainty':
             temperature = self.temperature()
-            matrices, read = self._compared(texts, videos, target, joint, local)
+            matrices, read = self._compared(texts, videos, target, joint, local, **shared)
             for name, loss in self.losses.items():
                 losses[f'loss_{name}'] = loss(matrices, read, temperature)
             single = target if isinstance(target, Target) else annotated
@@ -276,10 +278,19 @@ class VideoTextRetriever(BaseModel):
         return target, losses
 
     def _compared(
-        self, texts: Levels, videos: Levels, target: Targets, joint: JointIds, local: LocalBatch
+        self,
+        texts: Levels,
+        videos: Levels,
+        target: Targets,
+        joint: JointIds,
+        local: LocalBatch,
+        **shared: Any,
     ) -> tuple[Matrices, Targets]:
-        """Return the inputs of the losses: matrices by name, and their target (or one each)."""
-        return self.similarity(texts, videos), target
+        """Return the inputs of the losses: matrices by name, and their target (or one each).
+
+        ``shared``: what the similarity has already made for the supervision.
+        """
+        return self.similarity(texts, videos, **shared), target
 
     def _in_blocks(self, shape: tuple[int, int]) -> bool:
         """Return whether losses use blocks; log once why not if asked to or if the matrix is large.

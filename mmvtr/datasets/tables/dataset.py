@@ -23,7 +23,6 @@ from mmvtr.datasets.tables.pairs import (
     make_videos,
     pairs_of,
     repeated,
-    with_text_ids,
 )
 from mmvtr.datasets.tables.rows import read_rows, some
 from mmvtr.datasets.tables.seen import Seen, look
@@ -118,7 +117,7 @@ class TableDataset(VideoTextDataset):
         check_pairs(pairs, problems, divided='split' in has and self.split != ALL)
         chosen = pairs
         if not problems:
-            chosen = self._of_split(with_text_ids(pairs), drawn='split' not in has)
+            chosen = self._of_split(pairs, drawn='split' not in has)
         seen = look(chosen, problems, seconds=self.read_durations)
         if problems or self._refused(seen):
             keys = {pair.key for pair in chosen}
@@ -180,7 +179,7 @@ class TableDataset(VideoTextDataset):
         if self.split == ALL:
             return pairs
         if drawn:
-            keys = ((pair.key, pair.row.text_id) for pair in pairs)
+            keys = ((pair.key, pair.text_id) for pair in pairs)
             lots = divide(keys, self.fractions, self.seed)
             names = [lots[pair.key] for pair in pairs]
             self._drawn = f'drawn by video, seed {self.seed}'
@@ -244,8 +243,8 @@ class TableDataset(VideoTextDataset):
     def _leave_rows(self, chosen: list[Pair], seen: Seen) -> None:
         """Record the missing videos and their texts as left out."""
         names = [pair.wanted.name + pair.wanted.span for pair in seen.gone.values()]
-        texts = {pair.row.text_id for pair in chosen}
-        lost = texts - {pair.row.text_id for pair in chosen if pair.source is not None}
+        texts = {pair.text_id for pair in chosen}
+        lost = texts - {pair.text_id for pair in chosen if pair.source is not None}
         self.left_out = LeftOut(tuple(names), len(lost), seen.videos, len(texts))
 
     def _log_summary(self, videos: list[dict], texts: list[dict], unnamed: list[str]) -> None:

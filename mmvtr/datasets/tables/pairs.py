@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
-from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 from mmvtr.datasets.annotation_values import shown
 from mmvtr.datasets.problems import Problems
@@ -21,17 +20,16 @@ class Pair(NamedTuple):
         wanted: the video that it names.
         source: the video that was found; None if it is missing.
         key: key of its file, the same whether it exists or not, and for features.
+        name: id of the video, equal for all spellings of it in the table.
+        text_id: the table's, or else VIDEO_ID#N.
     """
 
     row: Row
     wanted: Wanted
     source: Optional[Source]
     key: str
-
-    @property
-    def name(self) -> str:
-        """Id of the video, equal for all spellings of it in the table."""
-        return self.source.video_id if self.source else self.key + self.wanted.span
+    name: str
+    text_id: str
 
     @property
     def file(self) -> str:
@@ -57,14 +55,22 @@ def pairs_of(rows: Sequence[Row], sources: Sources, root: Path, problems: Proble
         problems: collects names of no video there; their rows are left out.
     """
     videos = [Wanted(row.video, span_of(row)) for row in rows]
-    files = sources.find({video: row.place for video, row in zip(videos, rows)}, problems)
-    here = {row.video: row.place for row, video in zip(rows, videos) if video in files}
-    keys = {name: file_key(name, root, place) for name, place in here.items()}
-    return [
-        Pair(row, video, files[video], keys[row.video])
-        for row, video in zip(rows, videos)
-        if video in files
-    ]
+    places = {video: row.place for video, row in zip(videos, rows)}
+    files = sources.find(places, problems)
+    named = {video.name: places[video] for video in files}
+    keys = {name: file_key(name, root, place) for name, place in named.items()}
+    known = {}  # of each video what its rows share
+    for video, source in files.items():
+        key = keys[video.name]
+        known[video] = video, source, key, source.video_id if source else key + video.span
+    pairs, numbers = [], dict.fromkeys((name for *_, name in known.values()), 0)
+    for row, video in zip(rows, videos):
+        if video in known:
+            name = known[video][-1]
+            text_id = row.text_id or f'{name}#{numbers[name]}'
+            numbers[name] += 1
+            pairs.append(Pair(row, *known[video], text_id))
+    return pairs
 
 
 def check_pairs(pairs: Sequence[Pair], problems: Problems, *, divided: bool) -> None:
@@ -110,17 +116,6 @@ def repeated(pairs: Sequence[Pair]) -> list[str]:
     return differing
 
 
-def with_text_ids(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return the pairs with an id for each text: the table's, or else VIDEO_ID#N."""
-    numbers: dict[str, Iterator[int]] = {}
-    named = []
-    for pair in pairs:
-        number = next(numbers.setdefault(pair.name, itertools.count()))
-        text_id = pair.row.text_id or f'{pair.name}#{number}'
-        named.append(pair._replace(row=pair.row._replace(text_id=text_id)))
-    return named
-
-
 def _check_once(row: Row, first: Row) -> None:
     if first is not row:
         what = f'text_id {shown(row.text_id)} stands twice for {shown(row.video)}'
@@ -151,14 +146,16 @@ def make_texts(pairs: Sequence[Pair]) -> Records:
     """Return text records; rows with one id are one text of several videos.
 
     Args:
-        pairs: pairs with text ids whose videos exist.
+        pairs: pairs whose videos exist.
     """
-    place = {name: v for v, name in enumerate(dict.fromkeys(p.source.video_id for p in pairs))}
+    place = {name: v for v, name in enumerate(dict.fromkeys(pair.name for pair in pairs))}
     texts: dict[str, dict[str, Any]] = {}
     for pair in pairs:
-        row, v = pair.row, place[pair.source.video_id]
-        text = dict(text_id=row.text_id, text=row.text, video_idx=[])
-        texts.setdefault(row.text_id, text)['video_idx'].append(v)
+        name, v = pair.text_id, place[pair.name]
+        if name in texts:
+            texts[name]['video_idx'].append(v)
+        else:
+            texts[name] = dict(text_id=name, text=pair.row.text, video_idx=[v])
     return list(texts.values())
 
 

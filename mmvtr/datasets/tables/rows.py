@@ -13,6 +13,7 @@ from mmvtr.datasets.annotation_files import check_columns, read_json_lines, read
 from mmvtr.datasets.annotation_values import (
     Place,
     caption,
+    field,
     name_of,
     problem,
     seconds,
@@ -100,16 +101,12 @@ def read_rows(path: Path, columns: Mapping[str, str], problems: Optional[Problem
         raw = read_raw(path, problems)
         names = list(dict.fromkeys(name for _, row in raw for name in row))
         ours = _ours(path, names, columns) if raw else {}
-        rows = [
-            parsed
-            for place, row in raw
-            for parsed in _rows_of(
-                {name: row.get(theirs) for name, theirs in ours.items()},
-                {name: value for name, value in row.items() if name not in ours.values()},
-                place,
-                problems,
-            )
-        ]
+        others, nothing = {*names} - {*ours.values()}, {}
+        rows = []
+        for place, row in raw:
+            values = {name: row.get(theirs) for name, theirs in ours.items()}
+            more = {name: row[name] for name in row if name in others} if others else nothing
+            rows += _rows_of(values, more, place, problems)
     return Table(rows, set(ours))
 
 
@@ -148,15 +145,7 @@ def name_in(row: Mapping[str, Any], key: str, place: Place) -> str:
     Raises:
         ValueError: not such a value.
     """
-    value, place = row[key], place.at(repr(key))
-    if type(value) is int:
-        return str(value)
-    if _is_empty(value) or not isinstance(value, str):
-        raise wrong(place, 'a name or a whole number, not empty', value)
-    name = string(value, place).strip()
-    if '\n' in name or '\r' in name:
-        raise wrong(place, 'a name of one line (is there a quote that does not close?)', value)
-    return name
+    return field(row, key, _name, place)
 
 
 def times_in(row: Mapping[str, Any], place: Place) -> dict[str, Optional[float]]:
@@ -165,9 +154,10 @@ def times_in(row: Mapping[str, Any], place: Place) -> dict[str, Optional[float]]
     Raises:
         ValueError: not a number, or inconsistent times.
     """
+    if row.keys().isdisjoint(TIMES):
+        return dict.fromkeys(TIMES)
     times = {
-        key: None if _is_empty(row.get(key)) else seconds(row[key], place.at(repr(key)))
-        for key in TIMES
+        key: None if _is_empty(row.get(key)) else field(row, key, seconds, place) for key in TIMES
     }
     _check_times(**times, place=place)
     return times
@@ -239,29 +229,42 @@ def _rows_of(
     A row whose caption or times are recorded as invalid has no caption or times: its file is still
     looked up, so that one report covers both.
     """
-    names: Optional[dict[str, str]] = None
-    times: dict[str, Optional[float]] = {}
-    texts = ['']
-    with problems.of('empty or unfit name'):
-        names = {name: name_in(row, name, place) for name in NAMES if name in row}
-    with problems.of('invalid time'):
-        times = times_in(row, place)
-    with problems.of('empty or unfit caption'):
-        texts = _texts(row['text'], place.at("'text'"))
-    if names is None:
-        return []
-    text_id = names.pop('text_id', None)
-    return [
-        Row(
-            place,
-            text=text,
-            text_id=text_id if text_id is None or len(texts) == 1 else f'{text_id}#{n}',
-            **names,
-            **times,
-            more=more,
-        )
-        for n, text in enumerate(texts)
-    ]
+    try:
+        names, times = _names(row, place), times_in(row, place)
+        texts = field(row, 'text', _texts, place)
+    except ValueError:  # of each kind, the first is recorded
+        names, times, texts = None, dict.fromkeys(TIMES), ['']
+        with problems.of('empty or unfit name'):
+            names = _names(row, place)
+        with problems.of('invalid time'):
+            times = times_in(row, place)
+        with problems.of('empty or unfit caption'):
+            texts = field(row, 'text', _texts, place)
+        if names is None:
+            return []
+    video, text_id, split = (names.get(name) for name in NAMES)
+    ids = [text_id] * len(texts)
+    if text_id is not None and len(texts) > 1:
+        ids = [f'{text_id}#{n}' for n in range(len(texts))]
+    rest = *times.values(), split, more
+    return [Row(place, video, *one, *rest) for one in zip(texts, ids)]
+
+
+def _names(row: Mapping[str, Any], place: Place) -> dict[str, str]:
+    return {name: name_in(row, name, place) for name in NAMES if name in row}
+
+
+def _name(value: Any, place: Place) -> str:
+    if isinstance(value, str) and value.isprintable() and (name := value.strip()):
+        return name  # most names
+    if type(value) is int:
+        return str(value)
+    if _is_empty(value) or not isinstance(value, str):
+        raise wrong(place, 'a name or a whole number, not empty', value)
+    name = string(value, place).strip()
+    if '\n' in name or '\r' in name:
+        raise wrong(place, 'a name of one line (is there a quote that does not close?)', value)
+    return name
 
 
 def _texts(value: Any, place: Place) -> list[str]:

@@ -50,13 +50,21 @@ class BestFrames(NamedTuple):
 
 
 @arrays_too
-def best_frames(texts: Tensor, frames: Tensor, mask: Tensor, *, entries: int = 2**22) -> BestFrames:
+def best_frames(
+    texts: Tensor,
+    frames: Tensor,
+    mask: Tensor,
+    *,
+    normalize: bool = True,
+    entries: int = 2**22,
+) -> BestFrames:
     """Return the best valid frame and its cosine, for all pairs; differentiable.
 
     Args:
         texts: float [T, D], of any length; half precision is computed in float32.
         frames: float [V, F, D].
         mask: bool [V, F].
+        normalize: False compares inner products of the vectors as they are.
         entries: largest number of cosines in memory, at least those of one video.
 
     Returns:
@@ -73,17 +81,20 @@ def best_frames(texts: Tensor, frames: Tensor, mask: Tensor, *, entries: int = 2
             BestFrames(scores=tensor([[0.6000]]), index=tensor([[1]]))
     """
     _check(texts, frames, mask)
-    texts = F.normalize(texts, dim=-1)
+    texts = F.normalize(texts, dim=-1) if normalize else texts
     width = max(1, entries // max(len(texts) * frames.shape[1], 1))
-    parts = [_best(texts, *part) for part in zip(frames.split(width), mask.split(width))]
+    parts = [_best(texts, *part, normalize) for part in zip(frames.split(width), mask.split(width))]
     return BestFrames(*(torch.cat(x, dim=1) for x in zip(*parts)))
 
 
-def _best(texts: Tensor, frames: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+def _best(texts: Tensor, frames: Tensor, mask: Tensor, normalize: bool) -> tuple[Tensor, Tensor]:
     """Return :func:`best_frames` of one tile.  Frames come first: a maximum is fastest there."""
-    frames = F.normalize(at_least_float32(frames), dim=-1).transpose(0, 1)
-    cosines = product(frames, texts.t())
-    scores, index = cosines.masked_fill(~mask.t()[..., None], -math.inf).max(0)
+    frames = at_least_float32(frames)
+    frames = F.normalize(frames, dim=-1) if normalize else frames
+    products = product(frames.transpose(0, 1), texts.t())
+    if not mask.all():
+        products = products.masked_fill(~mask.t()[..., None], -math.inf)
+    scores, index = products.max(0)
     return scores.t(), index.t()
 
 
@@ -327,5 +338,8 @@ def highest(scores: Tensor, candidates: Tensor, k: int) -> Tensor:
     if k >= scores.shape[1]:
         return candidates
     ordered = scores.detach().masked_fill(~candidates, -math.inf)
-    best = ordered.argsort(dim=1, descending=True, stable=True)[:, :k]
+    if k == 1:  # argmax takes the leftmost, too, and costs a tenth of an order
+        best = ordered.argmax(1, keepdim=True)
+    else:
+        best = ordered.argsort(dim=1, descending=True, stable=True)[:, :k]
     return torch.zeros_like(candidates).scatter_(1, best, True) & candidates

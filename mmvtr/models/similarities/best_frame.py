@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Sequence
+from typing import Mapping, NamedTuple, Optional, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from mmvtr.functional.similarities.best_frames import (
+    BestFrames,
     best_frames,
     paired_best_frames,
-    sentence_frame_scores,
 )
 from mmvtr.functional.values import at_least_float32, product
 from mmvtr.models.layers.pooling import unit
@@ -90,8 +90,14 @@ class BestFrameSimilarity(nn.Module):
         """The levels that it reads."""
         return tuple(self.weights)
 
-    def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
+    def forward(
+        self, texts: Levels, videos: Levels, matches: Optional[Mapping[str, BestFrames]] = None
+    ) -> dict[str, Tensor]:
         """Return a matrix per level and ``'scores'`` of T texts and V videos.
+
+        Args:
+            texts, videos: levels of T texts and of V videos.
+            matches: :meth:`matches` of these, if they are known.
 
         Returns:
             float [T, V] each, at least float32.
@@ -99,21 +105,29 @@ class BestFrameSimilarity(nn.Module):
         Raises:
             ValueError: a level of the videos carries no tokens, or a video no valid one.
         """
-        matrices = {}
-        for name in self.weights:
-            vectors, mask = self._frames(name, videos)
-            units = unit(vectors)
-            matrices[name] = self._best(unit(texts[name].mean), units, mask)
-            if self.dots:
-                matrices[f'{name}_dot'] = self._best(texts[name].mean, vectors, mask)
+        matches = self.matches(texts, videos) if matches is None else matches
+        matrices = {name: match.scores for name, match in matches.items()}
+        if self.dots:
+            for name in self.weights:
+                match = self._best(texts[name].mean, *self._frames(name, videos))
+                matrices[f'{name}_dot'] = match.scores
         if self.shared_frame:
-            matrices['scores'] = self._best(self.flat_texts(texts), *self._flat(videos))
+            flat = self._flat(videos)
+            matrices['scores'] = self._best(self.flat_texts(texts), *flat).scores
         else:
             matrices['scores'] = sum(w * matrices[name] for name, w in self.weights.items())
         return matrices
 
-    def _best(self, sentences: Tensor, frames: Tensor, mask: Tensor) -> Tensor:
-        return sentence_frame_scores(sentences, frames, mask, temperature=0, entries=self.entries)
+    def matches(self, texts: Levels, videos: Levels) -> dict[str, BestFrames]:
+        """Return the best frame of each video for each text and its cosine, [T, V], by level."""
+        found = {}
+        for name in self.weights:
+            vectors, mask = self._frames(name, videos)
+            found[name] = self._best(unit(texts[name].mean), unit(vectors), mask)
+        return found
+
+    def _best(self, sentences: Tensor, frames: Tensor, mask: Tensor) -> BestFrames:
+        return best_frames(sentences, frames, mask, normalize=False, entries=self.entries)
 
     # -- search ---------------------------------------------------------------------------
 

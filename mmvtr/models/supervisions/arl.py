@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple, Optional, Sequence
+from typing import Callable, Mapping, NamedTuple, Optional, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,11 @@ from torch import Tensor, nn
 from mmvtr.functional.losses.contrastive import contrastive
 from mmvtr.functional.losses.ranking import margin_ranking
 from mmvtr.functional.losses.text_frame import text_frame
-from mmvtr.functional.similarities.best_frames import best_frames, paired_best_frames
+from mmvtr.functional.similarities.best_frames import (
+    BestFrames,
+    best_frames,
+    paired_best_frames,
+)
 from mmvtr.functional.uncertainty.ambiguity import (
     STRATEGIES,
     Moments,
@@ -176,6 +180,9 @@ class ARLSupervision(nn.Module):
             given twice, or ``exchange`` without two levels.
     """
 
+    #: The retriever passes the matches of a similarity that has them, so they are made once.
+    reads_matches = True
+
     def __init__(
         self,
         *,
@@ -260,13 +267,18 @@ class ARLSupervision(nn.Module):
             branch.set_tau_u(moments.threshold)
 
     def forward(
-        self, texts: Levels, videos: Levels, target: Target
+        self,
+        texts: Levels,
+        videos: Levels,
+        target: Target,
+        matches: Optional[Mapping[str, BestFrames]] = None,
     ) -> tuple[dict[str, Target], dict[str, Tensor]]:
         """Return a target a branch (and ``'scores'``, without sets), and the text-frame losses.
 
         Args:
             texts, videos: levels of the joint batch; those of videos with tokens.
             target: the annotated positives.
+            matches: best frames of all pairs by branch, as far as they are known.
         """
         self.found = {}
         targets = {level: target for level in (*self.levels, 'scores')}
@@ -277,7 +289,11 @@ class ARLSupervision(nn.Module):
         logs = {}
         if self.frame_weight:
             logs['loss_frame'] = self.frame_weight * self._frame_loss(units, *pairs)
-        self.found = {level: self.pair_sets(level, *units[level], target) for level in self.levels}
+        known = matches or {}
+        self.found = {
+            level: self.pair_sets(level, *units[level], target, known.get(level))
+            for level in self.levels
+        }
         for level in self.levels:
             chosen = self.found[self._teacher(level)]
             targets[level] = target._replace(
@@ -293,11 +309,18 @@ class ARLSupervision(nn.Module):
 
     @torch.no_grad()
     def pair_sets(
-        self, level: str, texts: Tensor, frames: Tensor, mask: Tensor, target: Target
+        self,
+        level: str,
+        texts: Tensor,
+        frames: Tensor,
+        mask: Tensor,
+        target: Target,
+        match: Optional[BestFrames] = None,
     ) -> Tensor:
-        """Return the ambiguous pairs of a branch (Eq. 6-7): bool [T, V]."""
+        """Return the ambiguous pairs of a branch (Eq. 6-7), bool [T, V]; ``match``: its best frames
+        if they are known."""
         branch = self.branches[level]
-        scores, best = best_frames(texts, frames, mask)
+        scores, best = best_frames(texts, frames, mask) if match is None else match
         tau_s = branch.tau_s
         if self.rule == 'own':
             tau_s = own_positive(scores, target.positives, slack=-self.lead)

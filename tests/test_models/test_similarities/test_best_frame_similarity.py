@@ -216,7 +216,7 @@ def test_bad_input():
         similarity.matched_frames(texts, shorter)
     assert similarity(texts, shorter)['scores'].shape == (T, V)  # two maxima need no common frame
     empty = {**videos, 'a': videos['a']._replace(mask=mask & (torch.arange(V) != 2)[:, None])}
-    with pytest.raises(ValueError, match='video 2 has no valid token'):
+    with pytest.raises(ValueError, match='video 2 has no valid frame'):
         similarity(texts, empty)
     for weights in ((1,), (1, -1)):
         with pytest.raises(ValueError, match='one weight per level expected, with a positive sum'):

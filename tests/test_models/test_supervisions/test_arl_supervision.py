@@ -12,10 +12,12 @@ from torch.nn.parallel import DistributedDataParallel
 import children  # noqa: F401 - the server that forks the two processes has imported all
 from mmvtr.functional.losses.contrastive import contrastive
 from mmvtr.functional.losses.ranking import margin_ranking
+from mmvtr.functional.similarities.best_frames import best_frames
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever, own_match
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
+from mmvtr.models.supervisions import arl
 from mmvtr.models.supervisions.arl import ARLSupervision, Statistics, _own_frames
 from mmvtr.models.target import Annotation, Target
 from mmvtr.structures import Embedding
@@ -428,3 +430,20 @@ def test_frame_scores_are_float32_under_autocast():
         scores = _own_frames(q, frames, rows, columns)
     assert scores.dtype == torch.float32
     torch.testing.assert_close(scores, (q[rows][:, None] * frames[columns]).sum(-1))
+
+
+def test_the_best_frames_of_the_similarity_are_those_of_the_sets(monkeypatch):
+    """The similarity has them already: none is looked for twice, and nothing else changes."""
+    sought = []
+    monkeypatch.setattr(arl, 'best_frames', lambda *x: sought.append(x) or best_frames(*x))
+    shared, grads, supervision = step(-0.1)
+    assert not sought and supervision.found['a'].any() and supervision.found['b'].any()
+    monkeypatch.setattr(ARLSupervision, 'reads_matches', False)
+    alone, others, without = step(-0.1)
+    assert len(sought) == 2
+    for level, found in without.found.items():
+        assert torch.equal(found, supervision.found[level])
+    for got, want in ((shared, alone), (grads, others)):
+        assert got.keys() == want.keys()
+        for name, value in want.items():
+            torch.testing.assert_close(got[name], value, rtol=0, atol=1e-12, msg=name)
