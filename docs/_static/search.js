@@ -97,7 +97,9 @@ const score = ({page, titles, names, counts, length}, terms, query) => {
     const common = Math.min(had, sum([...name].map(of)));
     return common * common / Math.sqrt(asked * Math.max(common, sum([...name].map(rarity))));
   });
-  const reference = /^(api|equations)/.test(page) && !titles[0].endsWith(`.${query}`);
+  // Reference: what a page explains comes first, except for an identifier in full.
+  const reference = /^(api|equations|model_zoo$)/.test(page) && titles.length > +(page === 'model_zoo')
+    && !titles[0].endsWith(`.${query}`);
   const kind = reference ? .5 : titles.length === 1 ? 1.1 : 1;
   return kind * (text + 5 * Math.max(...named)) * had / asked;
 };
