@@ -146,7 +146,13 @@ class MomentumRetriever(VideoTextRetriever):
     # -- training -------------------------------------------------------------------------
 
     def _compared(
-        self, texts: Levels, videos: Levels, target: Targets, joint: JointIds, local: LocalBatch
+        self,
+        texts: Levels,
+        videos: Levels,
+        target: Targets,
+        joint: JointIds,
+        local: LocalBatch,
+        **shared: Any,
     ) -> tuple[Matrices, dict[str, Target]]:
         """Return wide matrices and a target for each, and push the keys into the banks."""
         self._check_followed()

@@ -260,8 +260,10 @@ class VideoTextRetriever(BaseModel):
         """Return the target of the joint batch, and all losses and figures of its matrices."""
         annotated = joint.target()
         target, losses, shared = annotated, {}, {}
-        if getattr(self.judge, 'reads_matches', False) and hasattr(self.similarity, 'matches'):
-            shared = dict(matches=self.similarity.matches(texts, videos))
+        if getattr(self.judge, 'reads_matches', False) and hasattr(
+            self.similarity, 'frame_matches'
+        ):
+            shared = dict(matches=self.similarity.frame_matches(texts, videos))
         if self.judge is not None:
             target, losses = self.judge(texts, videos, target, **shared)
         losses = dict(losses)

@@ -117,7 +117,7 @@ FAULTS = {
     # -- weights, checkpoints, galleries ----------------------------------------------------------
     'missing weights are accepted': _fault('weights', (
         'mmvtr/storage/weights.py',
-        "'missing': [name for name in own if name not in given],",
+        "'missing': [name for name in shapes if name not in found],",
         "'missing': [],",
     ), (
         'mmvtr/apis/loading.py',

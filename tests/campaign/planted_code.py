@@ -92,13 +92,13 @@ FAULTS = {
     ),
     'a training without gradients is not warned of': _fault(
         'models/gradient_watch.py',
-        'self._zeros = (zeros + 1) * ~torch.stack(found).any()',
+        'self._zeros = (zeros + 1) * ~torch.stack(nonzero).any()',
         'self._zeros = zeros * 0',
         'test_models/test_gradient_watch.py',
     ),
     'a step with a gradient does not start the count again': _fault(
         'models/gradient_watch.py',
-        'self._zeros = (zeros + 1) * ~torch.stack(found).any()',
+        'self._zeros = (zeros + 1) * ~torch.stack(nonzero).any()',
         'self._zeros = zeros + torch.ones(())',
         'test_models/test_gradient_watch.py',
     ),
@@ -222,8 +222,8 @@ FAULTS = {
     ),
     'held-out pairs are in their bank': _fault(
         'arrays/topk_fitting.py',
-        'held = known[~_shared(known, asked)]',
-        'held = known',
+        'rest = bank_pairs[~_shared(bank_pairs, held_out)]',
+        'rest = bank_pairs',
         'test_arrays/test_said_and_true.py',
     ),
     'a threshold leaves its own ties out': _fault(
@@ -240,7 +240,7 @@ FAULTS = {
     ),
     'lines are extrapolated beyond the longest list': _fault(
         'arrays/topk_probabilities.py',
-        'x = lengths.log().clamp_max(known[-1])',
+        'x = lengths.log().clamp_max(knots[-1])',
         'x = lengths.log()',
         'test_arrays/test_topk_probabilities.py',
     ),
@@ -264,8 +264,8 @@ FAULTS = {
     ),
     'one video of a text is right': _fault(
         'arrays/judged_lists.py',
-        'known &= (mates == number[:, None]) | (copy[mates] >= 0) | drawn',
-        'known &= mates == number[:, None]',
+        'there &= (mates == number[:, None]) | (copy[mates] >= 0) | drawn',
+        'there &= mates == number[:, None]',
         'test_arrays/test_said_and_true.py',
     ),
     'the binomial tail leaves its last term out': _fault(

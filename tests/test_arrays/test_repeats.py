@@ -79,9 +79,9 @@ PLACES = {
     'mmvtr/arrays/debiaser.py': 'arrays/inputs.py: _different',
     'mmvtr/arrays/fitting.py': 'arrays/inputs.py: _different',
     'mmvtr/arrays/judged_lists.py': 'arrays/inputs.py: _different',
-    'mmvtr/engine/hooks/score_transforms.py': 'engine/hooks/query_queue.py: different',
+    'mmvtr/engine/hooks/score_transforms.py': 'engine/hooks/query_queue.py: unique',
     'projects/gallery/mmvtr_gallery/store/refits.py': 'arrays/inputs.py: _different',
-    'mmvtr/apis/inferencer/transforms.py': 'engine/hooks/query_queue.py: different',
+    'mmvtr/apis/inferencer/transforms.py': 'engine/hooks/query_queue.py: unique',
     'tools/analysis_tools/eval_scores.py': 'itself',
 }
 

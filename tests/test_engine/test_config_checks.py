@@ -322,3 +322,19 @@ def test_components_from_elsewhere():
     assert list(component_faults(cfg)) == []
     with DefaultScope.overwrite_default_scope('mmengine'):
         assert registry.MODELS.get('mmvtr.OwnOpen') is Open
+
+
+def test_components_of_a_project_are_found_where_its_registry_says(tmp_path, monkeypatch):
+    """Its module is imported by the first look, as when the Runner builds them."""
+    (tmp_path / 'otherlab_hooks.py').write_text(
+        'from mmengine.hooks import Hook\nfrom mmengine.registry import HOOKS\n'
+        "HOOKS.children['otherlab'].register_module(module=type('OtherHook', (Hook,), {}))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry.HOOKS, '_children', dict(registry.HOOKS.children))
+    registry.Registry('hook', parent=registry.HOOKS, scope='otherlab', locations=['otherlab_hooks'])
+    cfg = Config.fromfile(PLANTED)
+    cfg.custom_hooks = [dict(type='OtherHook', _scope_='otherlab')]
+    assert list(component_faults(cfg)) == []
+    cfg.custom_hooks[0].type = 'OtherHooks'
+    assert "nothing is registered as 'OtherHooks'" in list(component_faults(cfg))[0]

@@ -225,7 +225,7 @@ def _read_with_jumps(
     stamps: Sequence[int],
     clip: _Clip,
 ) -> list[np.ndarray]:
-    """Return the frames at the times ``wanted``, each decoded from a key frame before it."""
+    """Return the frames at the times ``stamps``, each decoded from a key frame before it."""
     if listed.doubtful:
         _check_first(container, stream, listed)
     frames: list[np.ndarray] = []

@@ -274,8 +274,7 @@ def lookup(
             candidate = owner.find(kind, scope)
         else:
             with owner.switch_scope_and_registry(scope) as scoped:
-                named = '.' in kind or kind in _names(owner, kind)
-                candidate = scoped.get(kind) if named else None
+                candidate = scoped.get(kind)
         if callable(candidate):
             yield candidate
 

@@ -34,7 +34,7 @@ def expert_faults(cfg: Config) -> Iterator[str]:
 
 
 def difference(read: Mapping[str, int], encoder_widths: Mapping[str, int]) -> str:
-    """Return the mismatch of the experts ``read`` and an encoder's ``known`` widths, or ''."""
+    """Return the mismatch of the experts ``read`` and ``encoder_widths``, or ''."""
     parts = []
     for names, words in (
         (encoder_widths.keys() - read.keys(), 'the encoder waits for'),

@@ -97,7 +97,7 @@ class BestFrameSimilarity(nn.Module):
 
         Args:
             texts, videos: levels of T texts and of V videos.
-            matches: :meth:`matches` of these, if they are known.
+            matches: :meth:`frame_matches` of these, if they are known.
 
         Returns:
             float [T, V] each, at least float32.
@@ -105,7 +105,7 @@ class BestFrameSimilarity(nn.Module):
         Raises:
             ValueError: a level of the videos carries no tokens, or a video no valid one.
         """
-        matches = self.matches(texts, videos) if matches is None else matches
+        matches = self.frame_matches(texts, videos) if matches is None else matches
         matrices = {name: match.scores for name, match in matches.items()}
         if self.dots:
             for name in self.weights:
@@ -118,7 +118,7 @@ class BestFrameSimilarity(nn.Module):
             matrices['scores'] = sum(w * matrices[name] for name, w in self.weights.items())
         return matrices
 
-    def matches(self, texts: Levels, videos: Levels) -> dict[str, BestFrames]:
+    def frame_matches(self, texts: Levels, videos: Levels) -> dict[str, BestFrames]:
         """Return the best frame of each video for each text and its cosine, [T, V], by level."""
         found = {}
         for name in self.weights:

@@ -17,6 +17,7 @@ from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever, own_match
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
+from mmvtr.models.similarities.token import TokenSimilarity
 from mmvtr.models.supervisions import arl
 from mmvtr.models.supervisions.arl import ARLSupervision, Statistics, _own_frames
 from mmvtr.models.target import Annotation, Target
@@ -447,3 +448,20 @@ def test_the_best_frames_of_the_similarity_are_those_of_the_sets(monkeypatch):
         assert got.keys() == want.keys()
         for name, value in want.items():
             torch.testing.assert_close(got[name], value, rtol=0, atol=1e-12, msg=name)
+
+
+def test_beside_a_similarity_that_matches_words_and_frames():
+    class WithWords(Encoder):
+        def encode_text(self, text, text_mask):
+            words = {name: getattr(self, name)(text) for name in 'ab'}
+            return {name: Embedding(x.mean(1), x, text_mask) for name, x in words.items()}
+
+    model = VideoTextRetriever(
+        encoder=WithWords(),
+        similarity=TokenSimilarity(level='a'),
+        supervision=ARLSupervision(dim=D, levels=('a',), exchange=False),
+        losses=dict(nce=ContrastiveLoss()),
+    ).double()
+    model.supervision.ready.fill_(True)
+    losses = model(*make_batch(slice(None), slice(None)), mode='loss')
+    assert losses['loss_nce'] > 0 and torch.isfinite(losses['loss_nce'])
