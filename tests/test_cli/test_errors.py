@@ -4,6 +4,7 @@ import os
 import pickle
 import re
 import signal
+import traceback
 from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
@@ -107,7 +108,12 @@ class Items(Dataset):
 
 
 def loaded(function, argument):
-    list(DataLoader(Items(function, argument), num_workers=1))
+    try:
+        list(DataLoader(Items(function, argument), num_workers=1))
+    except Exception as error:
+        # Else the loader is part of a cycle, and its worker is waited for five seconds.
+        traceback.clear_frames(error.__traceback__)
+        raise
 
 
 def test_of_a_data_worker(tmp_path):
