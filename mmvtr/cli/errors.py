@@ -108,7 +108,10 @@ def without_workers() -> Iterator[None]:
     except USER_ERRORS as error:
         if not WORKER_ERROR.match(str(error)):
             raise
-        raise type(error)(message_of(error).sentence) from None
+        message = message_of(error).sentence
+        # Frees torch's loader: as garbage in a cycle it would wait five seconds for each worker.
+        traceback.clear_frames(error.__traceback__)
+        raise type(error)(message) from None
 
 
 def tool(main: Callable[..., Any]) -> Callable[..., Any]:

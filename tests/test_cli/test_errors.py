@@ -1,5 +1,6 @@
 """Which errors are a user's to mend, and what they say."""
 
+import multiprocessing
 import os
 import pickle
 import re
@@ -111,8 +112,7 @@ def loaded(function, argument):
     try:
         list(DataLoader(Items(function, argument), num_workers=1))
     except Exception as error:
-        # Else the loader is part of a cycle, and its worker is waited for five seconds.
-        traceback.clear_frames(error.__traceback__)
+        traceback.clear_frames(error.__traceback__)  # as without_workers does
         raise
 
 
@@ -139,6 +139,9 @@ def test_without_the_workers_words(tmp_path):
         loaded(broken, tmp_path / 'a.mp4')
     assert str(raised.value) == str(caught(broken, tmp_path / 'a.mp4'))
     assert raised.value.__suppress_context__
+    with pytest.raises(BrokenVideoError), without_workers():
+        list(DataLoader(Items(broken, tmp_path / 'a.mp4'), num_workers=1))
+    assert not multiprocessing.active_children(), 'a loader that waits for its worker'
     with pytest.raises(IndexError, match='Original Traceback'), without_workers():
         loaded(fault, 7)
 
