@@ -69,7 +69,7 @@ def no_such_metric() -> None:
 
 
 def any_best() -> None:
-    everywhere('kept', lambda row, plan: 'best_*.pth')
+    everywhere('file_to_test', lambda row, plan: 'best_*.pth')
 
 
 def whole_batches() -> None:

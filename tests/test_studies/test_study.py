@@ -156,7 +156,7 @@ def test_killed_twice_it_ends_as_if_it_were_not(folder):
     assert 'no differences: the row from first is not finished' in printed
     assert (folder / 'w/plain_0/last_checkpoint').is_file(), 'it does not need the one that failed'
     code, printed = study(folder, *how, before=partial(die, 'from_first_0', 1))
-    assert code == 1 and 'from_first_0: error: train.py ended with 9' in printed
+    assert code == 1 and 'from_first_0: train.py ended with 9' in printed
     code, printed = study(folder, *how)
     assert code == 0 and printed.count('finished, in') == 2, printed[-2000:]
     (folder / 'whole').mkdir()
