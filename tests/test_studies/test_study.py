@@ -250,7 +250,7 @@ def test_slurm_starts_each_command(tmp_path):
 
     (tmp_path / 'full').touch()
     code, printed = run()
-    assert code == 1 and 'a_0: error: train.py ended with 1' in printed, printed[-3000:]
+    assert code == 1 and 'a_0: train.py ended with 1' in printed, printed[-3000:]
     assert 'QOSMaxSubmit' in (tmp_path / 'w/a_0/printed.txt').read_text()
     for name in ('full', 'srun.txt'):
         (tmp_path / name).unlink()
