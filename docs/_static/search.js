@@ -98,8 +98,8 @@ const score = ({page, titles, names, counts, length}, terms, query) => {
     return common * common / Math.sqrt(asked * Math.max(common, sum([...name].map(rarity))));
   });
   // Reference: what a page explains comes first, except for an identifier in full.
-  const reference = /^(api|equations|model_zoo$)/.test(page) && titles.length > +(page === 'model_zoo')
-    && !titles[0].endsWith(`.${query}`);
+  const rows = page === 'model_zoo' && titles.length > 1;
+  const reference = (rows || /^(api|equations)/.test(page)) && !titles[0].endsWith(`.${query}`);
   const kind = reference ? .5 : titles.length === 1 ? 1.1 : 1;
   return kind * (text + 5 * Math.max(...named)) * had / asked;
 };

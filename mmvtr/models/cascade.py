@@ -55,13 +55,7 @@ class CascadeRetriever(VideoTextRetriever):
         self.negatives = negatives
 
     def _compared(
-        self,
-        texts: Levels,
-        videos: Levels,
-        target: Targets,
-        joint: JointIds,
-        local: LocalBatch,
-        **shared: Any,
+        self, texts: Levels, videos: Levels, target: Targets, joint: JointIds, local: LocalBatch
     ) -> tuple[Matrices, dict[str, Target]]:
         """Return the first stage's matrices and ``'fusion'``, and a target for each."""
         if not isinstance(target, Target):

@@ -146,13 +146,7 @@ class MomentumRetriever(VideoTextRetriever):
     # -- training -------------------------------------------------------------------------
 
     def _compared(
-        self,
-        texts: Levels,
-        videos: Levels,
-        target: Targets,
-        joint: JointIds,
-        local: LocalBatch,
-        **shared: Any,
+        self, texts: Levels, videos: Levels, target: Targets, joint: JointIds, local: LocalBatch
     ) -> tuple[Matrices, dict[str, Target]]:
         """Return wide matrices and a target for each, and push the keys into the banks."""
         self._check_followed()

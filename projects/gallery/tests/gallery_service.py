@@ -1,4 +1,4 @@
-"""The service of a gallery that it may change; a module that imports this needs its extras."""
+"""Serves a gallery with the right to change it; test modules that import this need the extras."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from services import served  # noqa: E402
 
 @contextmanager
 def taken(place, **options):
-    """A client of the gallery's service, which alone may change the store meanwhile."""
+    """A client of the gallery's service, the only process that may change the store."""
     gallery = Gallery.open(place, **options)
     assert try_to_take(gallery) is None
     with served(gallery) as client:
