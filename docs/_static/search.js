@@ -47,6 +47,9 @@ error message exception troubleshooting faq
 plot figure picture draw visualise visualize
 compress compression quantize quantization int8
 multilingual language translation
+std standard deviation
+slow bottleneck speed
+hurt harmful worse drop lower
 reproduce result table paper
 install pip setup requirements
 resume interrupt restart
