@@ -22,6 +22,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple, Optional
 
+from mmvtr.cli.start import tool
+
 import torch
 from mmengine.config import Config
 from mmengine.fileio import load
@@ -30,7 +32,7 @@ from mmengine.registry import init_default_scope
 from mmengine.runner import Runner
 from torch.utils.data import Dataset
 
-from mmvtr.cli import Parser, count, tool
+from mmvtr.cli import Parser, count
 from mmvtr.datasets import VideoTextDataset
 from mmvtr.datasets.folders import visible
 from mmvtr.engine.checks.schedule_checks import accumulated
