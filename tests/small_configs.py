@@ -231,11 +231,11 @@ def _run(
     if before is not None:
         before()
     sys.argv = [file, *arguments]
+    mmvtr.engine.before.run_child = partial(run_small_child, before=before)
     if Path(file).name == 'study.py':
         reading = mmvtr.studies.reading
         reading._check_options = _options_of_the_config(reading._check_options)
         mmvtr.studies.running.check_data = lambda rows: None  # the data are those of miniatures
-        mmvtr.engine.before.run_child = partial(run_small_child, before=before)
     runpy.run_path(file, run_name='__main__')
 
 
