@@ -14,6 +14,7 @@ import numpy as np
 import open_clip
 import torch
 import torch.nn.functional as F
+from av.video.reformatter import VideoReformatter
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
@@ -159,7 +160,9 @@ def _decoded(path: str) -> list[np.ndarray]:
         stream.codec_context.thread_count = 1
         wanted = {*_wanted(stream.frames)}
         frames = enumerate(file.decode(stream))
-        return [frame.to_ndarray(format='rgb24') for i, frame in frames if i in wanted]
+        # In PyAV 19 the threads of its shared converter are gone in a forked worker, which waits.
+        convert = partial(VideoReformatter().reformat, format='rgb24', threads=1)
+        return [convert(frame).to_ndarray() for i, frame in frames if i in wanted]
 
 
 def _grabbed(path: str) -> list[np.ndarray]:
