@@ -9,7 +9,7 @@ from typing import Iterator
 class UserError(RuntimeError):
     """Raised for what a user can mend: a damaged file, weights of another model, a missing state.
 
-    A tool prints its message alone (:mod:`mmvtr.cli.errors`).
+    A tool prints its message alone (:mod:`mmvtr.cli.start`).
     """
 
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WITHIN_MINUTES = ('planted', 'captions')
 
 MP = multiprocessing.get_context('forkserver')
-MP.set_forkserver_preload(['toy', *PRELOADED])
+MP.set_forkserver_preload(['toy', *PRELOADED, 'frozen'])
 _NUMBERS = itertools.count()
 _FOLDERS = (
     *('.', 'tests', 'projects/lab', 'projects/gallery', 'projects/gallery/tests'),

@@ -111,7 +111,6 @@ WHOLE = {
         f'--amp {kind}': [f'python tools/train.py CONFIG --amp {kind}'] for kind in ('bf16', 'fp16')
     },
     '--resume': ['python tools/train.py CONFIG --resume'],
-    '--tflops': ['python projects/lab/preflight.py configs/dvtr_c2v_msrvtt.py --tflops 60'],
     '--best-on-test': ['python tools/train.py CONFIG --best-on-test'],
     f'{_OPTION} model.supervision.negatives_below=0.4': _with(
         'model.supervision.negatives_below=0.4', 'hgr_epic_ranp', 'hgr_msrvtt_ranp'

@@ -48,7 +48,7 @@ def run(folder: str, arguments: list[str], log: str) -> None:
 
 
 def serve() -> None:
-    for name in PRELOADED:
+    for name in (*PRELOADED, 'frozen'):
         import_module(name)
     print(import_module('mmvtr').__file__, flush=True)
     forked = multiprocessing.get_context('fork')

@@ -46,6 +46,13 @@ CLIP = dict(
     vision_cfg=dict(image_size=224, layers=1, width=64, patch_size=112),
     text_cfg=dict(context_length=77, vocab_size=49408, width=64, heads=2, layers=1),
 )
+BERT = dict(
+    model_type='bert',
+    hidden_size=64,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=64,
+)
 
 
 def small_config(
@@ -136,12 +143,14 @@ def zero_shot(cfg: Config) -> Config:
 def small_towers(
     path: str, options: Optional[dict[str, Any]] = None, work_dir: Optional[str] = None
 ) -> Config:
-    """The config as it is, in batches of two, but for CLIP, which is small and random."""
+    """The config as it is, in batches of two, but for CLIP and BERT, which are small and random."""
     cfg = load_config(path, options, work_dir)
     for member in retrievers(cfg.model):
         for tower in member.encoder.values():
             if isinstance(tower, dict) and 'pretrained' in tower and 'model' in tower:
                 tower.update(model=CLIP, pretrained=None)
+            elif isinstance(tower, dict) and bare_name(tower) == 'TransformersText':
+                tower.model = BERT
     for part in ('train', 'val', 'test'):
         if cfg.get(f'{part}_dataloader'):
             cfg[f'{part}_dataloader'].update(batch_size=2, num_workers=0, persistent_workers=False)
@@ -222,11 +231,11 @@ def _run(
     if before is not None:
         before()
     sys.argv = [file, *arguments]
+    mmvtr.engine.before.run_child = partial(run_small_child, before=before)
     if Path(file).name == 'study.py':
         reading = mmvtr.studies.reading
         reading._check_options = _options_of_the_config(reading._check_options)
         mmvtr.studies.running.check_data = lambda rows: None  # the data are those of miniatures
-        mmvtr.engine.before.run_child = partial(run_small_child, before=before)
     runpy.run_path(file, run_name='__main__')
 
 

@@ -54,7 +54,8 @@ def imports(source: str, *, unrun: bool = False) -> Iterator[tuple[str, str]]:
         else:
             found = []
         yield from ((m, name) for m, name in found if m.split('.')[0] == 'mmvtr')
-        queue.extend(ast.iter_child_nodes(node))
+        inner = ast.iter_child_nodes(node)
+        queue.extend(child for child in inner if not isinstance(child, ast.expr))
 
 
 def module_of(module: str, name: str) -> str:
@@ -228,6 +229,8 @@ def test_nothing_here_knows_the_projects():
     for path in FILES.values():
         source = path.read_text()
         assert not named.search(source), path
+        if not any(name in source for name in LAB):
+            continue
         for node in ast.walk(ast.parse(source)):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) else []

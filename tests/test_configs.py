@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import yaml
 from mmengine.config import Config
+from mmengine.fileio import load
 from mmengine.optim import build_optim_wrapper
 from torch import nn
 from torch.overrides import TorchFunctionMode
@@ -27,7 +27,7 @@ from mmvtr.utils import config_names, load_config, register_all_modules
 
 FOLDER = Path(__file__).parents[1] / 'configs'
 #: Rows of the metafiles: their values are papers'.  A further config is held to what all are.
-INDEX = [yaml.safe_load(path.read_text()) for path in FOLDER.glob('*/metafile.yml')]
+INDEX = [load(path) for path in FOLDER.glob('*/metafile.yml')]
 NAMES = {model['Name'] for file in INDEX for model in file['Models']}
 ALL = [config_file(name) for name in config_names()]
 CONFIGS = [path for path in ALL if 'zeroshot' not in path.stem]  # what is trained

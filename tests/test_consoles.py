@@ -84,6 +84,7 @@ def make_weights(folder) -> None:
     write_plain(dict(state_dict=model.state_dict()), 'bare.pth')
 
 
+@pytest.mark.nightly
 def test_a_command_of_ascii(folder):
     """As a user starts it."""
     done = subprocess.run(

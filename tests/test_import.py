@@ -11,6 +11,7 @@ import pytest
 
 import mmvtr
 from children import ROOT, tool_file
+from mmvtr.__main__ import tools
 from tiny_sets import of_videos
 
 PACKAGE = Path(mmvtr.__file__).parent
@@ -82,12 +83,53 @@ def test_commands_import_no_large_library_that_they_do_not_use(tmp_path, write_v
         assert said[command] == [], command
 
 
-def test_tools_load_torch_after_their_start():
-    """It then reads how long threads spin, which :func:`mmvtr.cli.tool` sets."""
-    names = ('train', 'test', 'extract_features', 'find_moments', 'serve')  # what takes longest
-    files = [str(tool_file(f'{name}.py')) for name in names]
-    assert 'torch' not in modules_after('import mmvtr.utils')
-    assert 'torch' not in modules_after(f'import runpy; [*map(runpy.run_path, {files})]')
+def test_no_torch_before_a_tool_begins():
+    for module in ('mmvtr.utils', 'mmvtr.__main__', 'mmvtr.cli.start'):
+        assert 'torch' not in modules_after(f'import {module}'), module
+
+
+TOOLS = [
+    path
+    for folder in ('tools', 'projects')
+    for path in sorted((ROOT / folder).rglob('*.py'))
+    if '\n@tool\n' in path.read_text()
+]
+STARTS = """
+import contextlib, io, os, runpy, sys
+
+
+class BeforeTorch:
+    def find_spec(self, name, path=None, target=None):
+        if name == 'torch':
+            raise KeyboardInterrupt(os.environ.get('GOMP_SPINCOUNT'))
+
+
+sys.meta_path.insert(0, BeforeTorch())
+for path in PATHS:
+    sys.argv, sys.path[0] = [path, '--help'], os.path.dirname(path)
+    sys.modules.pop('mmvtr.cli.start', None)
+    os.environ.pop('GOMP_SPINCOUNT', None)
+    os.environ.update(GIVEN)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            runpy.run_path(path, run_name='__main__')
+    except KeyboardInterrupt as stopped:
+        print(path, *stopped.args, 'torch')
+    except SystemExit:
+        print(path, os.environ.get('GOMP_SPINCOUNT'))
+"""
+
+
+@pytest.mark.parametrize('given, spins', [({}, '2000'), ({'GOMP_SPINCOUNT': '7'}, '7')])
+def test_torch_starts_with_threads_that_soon_sleep(given, spins):
+    """In each tool and command; torch reads the variable when it is loaded."""
+    commands = {path.resolve() for path in tools().values()}
+    assert {path for path in commands if ROOT in path.parents} <= {*TOOLS}
+    code = f'PATHS, GIVEN = {[*map(str, TOOLS)]}, {given}\n' + STARTS
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
+    told = dict(line.split(' ', 1) for line in done.stdout.splitlines())
+    assert [path for path in map(str, TOOLS) if told.get(path, '').split()[:1] != [spins]] == []
+    assert sum(words.endswith('torch') for words in told.values()) > 10  # that load it at once
 
 
 @pytest.mark.parametrize('path', FUNCTIONAL, ids=lambda path: path.name)

@@ -3,13 +3,13 @@
 from collections import Counter
 
 import pytest
-import yaml
 from mmengine.config import Config
+from mmengine.fileio import load
 
 from children import ROOT, config_file
 
-INDEX = yaml.safe_load((ROOT / 'model-index.yml').read_text())
-FILES = {path: yaml.safe_load((ROOT / path).read_text()) for path in INDEX['Import']}
+INDEX = load(ROOT / 'model-index.yml')
+FILES = {path: load(ROOT / path) for path in INDEX['Import']}
 #: A table of a paper, or of what is beside its code, as in ``reported (DVTR, Table III)``.
 PAPERS = ('DVTR', 'NCL', 'UATVR', 'ARL', 'frame-length paper', 'CE repository')
 

@@ -139,6 +139,25 @@ def test_the_search_ranks_sections():
     assert found['nothing'] == found[''] == found['...'] == []
 
 
+def test_the_search_reads_words_as_people_write_them():
+    """Words joined or apart, in camel case, in both spellings; a question's words do not count."""
+    sections = [
+        ['data', 'data', ['MSR-VTT'], [], 'Its captions.'],
+        ['api', 'api', ['Sampling'], [], 'A BatchSampler draws.'],
+        ['scores', 'scores', ['Normalise scores'], [], 'Of each text.'],
+        ['what', 'what', ['What a row is'], [], 'It is which you do.'],
+    ]
+    found = asked(
+        [STEMMER, f'const SECTIONS = {json.dumps(sections)};'],
+        ['msrvtt', 'MSR VTT', 'batch sampler', 'batchsampler', 'MyBatchSampler', 'normalize',
+         'which row', 'what should I do with my scores?', 'what is'],
+    )  # fmt: skip
+    assert found['msrvtt'] == found['MSR VTT'] == ['data']
+    assert found['batch sampler'] == found['batchsampler'] == found['MyBatchSampler'] == ['api']
+    assert found['normalize'] == found['what should I do with my scores?'] == ['scores']
+    assert found['which row'] == found['what is'] == ['what']
+
+
 def test_search_words_stand_below_headings():
     """``docs/conf.py`` reads them there; elsewhere they would name another section."""
     pages = [*(ROOT / 'docs').rglob('*.md'), *(ROOT / 'projects/gallery/docs').glob('*.md')]

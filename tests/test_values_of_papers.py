@@ -227,10 +227,13 @@ def groups(name, root, **options):
     'name, folder, sizes',
     [
         ('causal_hgr_youcook2', 'YouCook2', [8000, 2337]),
-        ('causal_hgr_msrvtt_full', 'MSRVTT', [4305, 2208]),
         *(
-            pytest.param(name, 'MSRVTT', [5950, 3050], marks=pytest.mark.nightly)
-            for name in ('causal_hgr_msrvtt', 'causal_mmt_msrvtt')
+            pytest.param(name, 'MSRVTT', parts, marks=pytest.mark.nightly)
+            for name, parts in (
+                ('causal_hgr_msrvtt_full', [4305, 2208]),
+                ('causal_hgr_msrvtt', [5950, 3050]),
+                ('causal_mmt_msrvtt', [5950, 3050]),
+            )
         ),
     ],
 )

@@ -11,9 +11,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from mmvtr.cli.start import tool
+
 from mmengine.config import Config
 
-from mmvtr.cli import Parser, count, output_file, tool
+from mmvtr.cli import Parser, count, output_file
 from mmvtr.utils import load_config
 
 

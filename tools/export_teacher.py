@@ -29,10 +29,12 @@ import argparse
 from pathlib import Path
 from typing import Any, Iterable
 
+from mmvtr.cli.start import tool
+
 import numpy as np
 from mmengine.config import Config
 
-from mmvtr.cli import Parser, output_folder, tool
+from mmvtr.cli import Parser, output_folder
 from mmvtr.utils import load_config
 
 

@@ -23,9 +23,11 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Iterator
 
+from mmvtr.cli.start import tool
+
 from mmengine.config import Config
 
-from mmvtr.cli import Parser, count, output_folder, tool
+from mmvtr.cli import Parser, count, output_folder
 from mmvtr.utils import load_config
 
 

@@ -17,11 +17,11 @@ import sys
 from pathlib import Path
 from typing import Sequence
 
+from mmvtr.cli.start import tool
+
 from torch.distributed import run
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-
-from mmvtr.cli import tool
 
 
 def parse_args() -> argparse.Namespace:

@@ -16,9 +16,11 @@ import argparse
 import sys
 from pathlib import Path
 
+from mmvtr.cli.start import tool
+
 import numpy as np
 
-from mmvtr.cli import Parser, count, output_file, tool
+from mmvtr.cli import Parser, count, output_file
 from mmvtr.storage import write_text
 
 sys.path.append(str(Path(__file__).resolve().parent / 'analysis_tools'))  # score_files

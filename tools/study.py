@@ -20,7 +20,9 @@ import shlex
 import warnings
 from pathlib import Path
 
-from mmvtr.cli import Parser, count, tool
+from mmvtr.cli.start import tool
+
+from mmvtr.cli import Parser, count
 
 
 def parse_args() -> argparse.Namespace:

@@ -17,9 +17,11 @@ from __future__ import annotations
 import argparse
 import os
 
+from mmvtr.cli.start import tool
+
 from mmengine.config import Config
 
-from mmvtr.cli import Parser, output_file, read_fusion, tool
+from mmvtr.cli import Parser, output_file, read_fusion
 from mmvtr.utils import load_config
 
 

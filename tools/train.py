@@ -11,9 +11,11 @@ import shutil
 import sys
 from pathlib import Path
 
+from mmvtr.cli.start import tool
+
 from mmengine.config import Config
 
-from mmvtr.cli import Parser, cfg_words, tool
+from mmvtr.cli import Parser, cfg_words
 from mmvtr.cli.errors import USER_ERRORS
 from mmvtr.cli.signals import Ending, next_steps
 from mmvtr.utils import load_config

@@ -47,6 +47,9 @@ error message exception troubleshooting faq
 plot figure picture draw visualise visualize
 compress compression quantize quantization int8
 multilingual language translation
+std standard deviation
+slow bottleneck speed
+hurt harmful worse drop lower
 reproduce result table paper
 install pip setup requirements
 resume interrupt restart
@@ -54,10 +57,31 @@ spam adversarial
 several multiple
 `;
 
+// Words of a question that no section answers by itself.
+const ASIDE = new Set(`
+a an and are as at be by can could do does for from get give have how i if in into is it its many me
+much need of on or shall should so than that the their there these they this to use used using was we
+what when where which who why will with would you your
+`.trim().split(/\s+/));
+
 const stemmer = new Stemmer(); // Sphinx's
 const stems = new Map();
-const stem = (word) => stems.get(word) ?? stems.set(word, stemmer.stemWord(word)).get(word);
-const words = (text) => (text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []).map(stem);
+const british = (word) => word.replace(/(?<=.{3})iz(?=e|i|a)/, 'is');
+const stem = (word) => stems.get(word) ?? stems.set(word, stemmer.stemWord(british(word))).get(word);
+const humps = (word) => word.split(/(?<=[\p{Ll}\p{N}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})/u);
+/** `MSR-VTT` is msr, vtt and msrvtt; `BatchSampler` is batch, sampler and batchsampler. */
+const words = (text) => (text.match(/[\p{L}\p{N}]+(?:[-_@/][\p{L}\p{N}]+)*/gu) ?? []).flatMap((one) => {
+  const parts = one.split(/[-_@/]/).flatMap(humps);
+  return [...parts, ...(parts.length > 1 ? [parts.join('')] : [])].map((x) => stem(x.toLowerCase()));
+});
+/** Of a query: a word as it stands, where some section has it, else its parts. */
+const asked = (query) => {
+  const all = (query.match(/[\p{L}\p{N}]+/gu) ?? []);
+  const told = all.filter((word) => !ASIDE.has(word.toLowerCase()));
+  const known = (word) => having.has(stem(word.toLowerCase()));
+  const parts = (told.length ? told : all).flatMap((word) => (known(word) ? [word] : humps(word)));
+  return [...new Set(parts.map((word) => stem(word.toLowerCase())))];
+};
 const sum = (values) => values.reduce((a, b) => a + b, 0);
 
 const groups = GROUPS.trim().split('\n').map(words);
@@ -82,7 +106,7 @@ const rarity = (word) => Math.log((sections.length + 1) / ((having.get(word) ?? 
 
 /** The score of a section for the words of a query, [[rarity, words that match], ...]. */
 const score = ({page, titles, names, counts, length}, terms, query) => {
-  const asked = sum(terms.map(([rare]) => rare));
+  const whole = sum(terms.map(([rare]) => rare));
   let text = 0, had = 0;
   for (const [rare, matches] of terms) {
     const found = [...matches].filter(([word]) => counts.has(word));
@@ -95,18 +119,18 @@ const score = ({page, titles, names, counts, length}, terms, query) => {
   const named = names.map((name) => {
     const of = (word) => Math.max(...terms.map(([rare, matches]) => rare * (matches.get(word) ?? 0)));
     const common = Math.min(had, sum([...name].map(of)));
-    return common * common / Math.sqrt(asked * Math.max(common, sum([...name].map(rarity))));
+    return common * common / Math.sqrt(whole * Math.max(common, sum([...name].map(rarity))));
   });
   // Reference: what a page explains comes first, except for an identifier in full.
   const rows = page === 'model_zoo' && titles.length > 1;
   const reference = (rows || /^(api|equations)/.test(page)) && !titles[0].endsWith(`.${query}`);
   const kind = reference ? .5 : titles.length === 1 ? 1.1 : 1;
-  return kind * (text + 5 * Math.max(...named)) * had / asked;
+  return kind * (text + 5 * Math.max(...named)) * had / whole;
 };
 
 /** The twenty best sections, best first, as [score, section]. */
 const ranked = (query) => {
-  const terms = [...new Set(words(query))].map((word) => [rarity(word), matching(word)]);
+  const terms = asked(query).map((word) => [rarity(word), matching(word)]);
   const scored = sections.map((section) => [score(section, terms, query), section]);
   return scored.filter(([x]) => x > 0).sort(([a], [b]) => b - a).slice(0, 20);
 };

@@ -25,7 +25,7 @@ PICTURES = dict(
     serve_dark=(1280, 900, 'dark', '?page=1&sort=found&descending=1'),
     serve_390=(390, 844, 'light', '?q=a+red+thing'),
 )
-LARGEST = 150_000  # bytes
+LARGEST = 180_000  # bytes
 READY = """
     const near = (x) => x.getBoundingClientRect().top < innerHeight;
     return document.querySelectorAll('.hit').length > 0 && !document.querySelector('.busy')

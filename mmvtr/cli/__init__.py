@@ -1,9 +1,9 @@
 """The command line: options, errors that a user can fix, hints, progress, the end of a training.
 
-Importing this package imports no torch (:mod:`.transform_options` does).
+Importing this package imports no torch (:mod:`.transform_options` does). Tools import
+:mod:`.start` first.
 """
 
-from mmvtr.cli.errors import tool
 from mmvtr.cli.options import (
     Parser,
     cfg_words,
@@ -26,5 +26,4 @@ __all__ = [
     'query',
     'read_fusion',
     'setting',
-    'tool',
 ]

@@ -20,6 +20,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Callable, Iterator, Optional
 
+from mmvtr.cli.start import tool
+
 import torch
 from mmengine.config import Config
 from mmengine.registry import init_default_scope
@@ -27,7 +29,7 @@ from mmengine.runner import Runner
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from mmvtr.cli import Parser, count, output_file, tool
+from mmvtr.cli import Parser, count, output_file
 from mmvtr.models.towers import WordVectors
 from mmvtr.registry import MODELS, TRANSFORMS, bare_name
 from mmvtr.storage import write_text

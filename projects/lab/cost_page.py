@@ -17,12 +17,14 @@ import re
 from pathlib import Path
 from typing import Iterator, Sequence
 
+from mmvtr.cli.start import tool
+
 import torch
 from mmengine.config import Config
 from mmengine.registry import init_default_scope
 from preflight import REACHED, Needs, reading
 
-from mmvtr.cli import Parser, tool
+from mmvtr.cli import Parser
 from mmvtr.engine.checks.schedule_checks import accumulated
 from mmvtr.storage import write_text
 from mmvtr.studies.reading import read_study

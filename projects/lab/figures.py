@@ -18,7 +18,9 @@ import sys
 from pathlib import Path
 from typing import Any, Optional
 
-from mmvtr.cli import Parser, count, output_folder, tool
+from mmvtr.cli.start import tool
+
+from mmvtr.cli import Parser, count, output_folder
 from mmvtr.utils import load_config
 
 #: Stands for a checkpoint: the model as its config builds it, pretrained or random.

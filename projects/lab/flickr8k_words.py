@@ -13,7 +13,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from mmvtr.cli import Parser, tool
+from mmvtr.cli.start import tool
+
+from mmvtr.cli import Parser
 
 sys.path.append(str(Path(__file__).parent / 'evidence'))  # study_parts
 from study_parts.flickr8k import Flickr8kCaptionsDataset  # noqa: E402

@@ -22,15 +22,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple, Optional
 
+from mmvtr.cli.start import tool
+
 import torch
-import yaml
 from mmengine.config import Config
+from mmengine.fileio import load
 from mmengine.logging import MMLogger
 from mmengine.registry import init_default_scope
 from mmengine.runner import Runner
 from torch.utils.data import Dataset
 
-from mmvtr.cli import Parser, count, tool
+from mmvtr.cli import Parser, count
 from mmvtr.datasets import VideoTextDataset
 from mmvtr.datasets.folders import visible
 from mmvtr.engine.checks.schedule_checks import accumulated
@@ -403,7 +405,7 @@ def paper(name: str) -> str:
     """Return the numbers that a paper reports for this config."""
     found: Optional[str] = None
     for path in sorted(config_folder().glob('*/metafile.yml')):
-        for model in yaml.safe_load(path.read_text())['Models']:
+        for model in load(path)['Models']:
             if model['Name'] == name:
                 metrics = {k: v for k, v in model['Results'][0]['Metrics'].items() if k != 'ours'}
                 found = '; '.join(f'{source}: {numbers(said)}' for source, said in metrics.items())

@@ -23,9 +23,11 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from mmvtr.cli.start import tool
+
 from mmengine.config import Config
 
-from mmvtr.cli import Parser, count, tool
+from mmvtr.cli import Parser, count
 from mmvtr.cli.errors import USER_ERRORS, message_of
 from mmvtr.errors import UserError
 

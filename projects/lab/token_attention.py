@@ -15,12 +15,14 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from mmvtr.cli.start import tool
+
 import numpy as np
 from mmengine.config import Config
 from torch import nn
 
 from mmvtr.apis import encode_texts, encode_videos, load_retriever
-from mmvtr.cli import Parser, check_files, output_folder, query, tool
+from mmvtr.cli import Parser, check_files, output_folder, query
 from mmvtr.registry import TRANSFORMS
 from mmvtr.utils import load_config
 from mmvtr.visualization import save

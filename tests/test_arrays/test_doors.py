@@ -469,7 +469,8 @@ def test_all_doors_are_known():
         name = str(path.relative_to(ROOT))
         if name in WITHIN or 'options_of(' in name:
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        source = path.read_text()
+        for node in ast.walk(ast.parse(source if 'transform' in source else '')):
             found.update(f'{name}: {one}' for one in takes_a_transform(node))
     private = {x for x in found if x.rpartition(': ')[2].startswith('_') and '__' not in x}
     assert found - private == {x for known in DOORS.values() for x in known}

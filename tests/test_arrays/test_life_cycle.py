@@ -370,7 +370,7 @@ def test_searches_during_any_change_are_of_one_state(tmp_path):
     threads = [threading.Thread(target=look) for _ in range(2)]
     for x in threads:
         x.start()
-    for i in range(60, 78, 3):
+    for i in range(60, 72, 3):
         changes = [
             dict(call='add', videos=VIDEOS[i : i + 1], ids=IDS[i : i + 1]),
             dict(call='remove', ids=[IDS[i - 60]]),

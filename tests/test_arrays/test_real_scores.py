@@ -52,7 +52,12 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(
-    'name', ['clap t2a', 'clap a2t', 'clotho t2c', 'clotho c2t', 'flickr t2c', 'flickr c2t']
+    'name',
+    [
+        *('clap t2a', 'clap a2t', 'flickr t2c', 'flickr c2t'),
+        pytest.param('clotho t2c', marks=pytest.mark.nightly),
+        pytest.param('clotho c2t', marks=pytest.mark.nightly),
+    ],
 )
 def test_auto_gains_or_does_nothing(data, name):
     """R@1 on halves: never .5 below raw, and of the possible gain by one transform most."""

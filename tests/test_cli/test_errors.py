@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from children import MP
-from mmvtr.cli.errors import USER_ERRORS, explain_dead_process, message_of, tool, without_workers
+from mmvtr.cli.errors import USER_ERRORS, explain_dead_process, message_of, without_workers
 from mmvtr.cli.values import split
 from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
 from mmvtr.errors import UnknownKey, UserError
@@ -80,14 +80,6 @@ def test_an_unknown_key_is_a_sentence_and_a_key_error():
     error = UnknownKey("no 'x' in a table")
     assert str(error) == "no 'x' in a table" and isinstance(error, (KeyError, UserError))
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
-
-
-def test_threads_of_tools_do_not_spin_long(monkeypatch):
-    set_to = tool(lambda: os.environ['GOMP_SPINCOUNT'])
-    monkeypatch.setenv('GOMP_SPINCOUNT', '7')
-    assert set_to() == '7'
-    monkeypatch.delenv('GOMP_SPINCOUNT')
-    assert set_to() == '2000'
 
 
 def test_packages_that_are_not_installed():

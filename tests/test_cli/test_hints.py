@@ -11,13 +11,14 @@ from functools import cache
 from importlib.metadata import EntryPoint
 from types import SimpleNamespace
 
+from mmvtr.cli.start import tool
+
 import pytest
 from test_datasets import test_missing, test_video_text
 from test_datasets.test_tables.test_table_dataset import build, folder  # noqa: F401
 from test_engine import test_hooks
 
 from children import ROOT
-from mmvtr.cli import tool
 from mmvtr.cli.hints import on_command_line, option, unregistered
 from mmvtr.datasets.tables.rows import read_rows
 from mmvtr.engine.hooks.broken_video_hook import BrokenVideoHook
@@ -50,7 +51,7 @@ def test_a_tool_by_each_way_to_it(tmp_path):
     tool = tmp_path / 'mine.py'
     tool.write_text("""
 import multiprocessing, sys
-from mmvtr.cli import tool
+from mmvtr.cli.start import tool
 from mmvtr.cli.hints import on_command_line
 def said(): print(on_command_line(), flush=True)
 @tool

@@ -3,6 +3,8 @@
 import os
 import re
 
+from mmvtr.cli.start import tool
+
 import pytest
 import torch.distributed as dist
 
@@ -15,7 +17,6 @@ from mmvtr.cli import (
     output_folder,
     query,
     setting,
-    tool,
 )
 from mmvtr.cli.values import Written, split
 from mmvtr.errors import AlreadyReported, UserError

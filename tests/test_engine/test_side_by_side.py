@@ -2,15 +2,13 @@
 
 import os
 import signal
-import subprocess
 import sys
-import textwrap
 import threading
 import time
 
 import pytest
 
-from children import ROOT
+from children import MP, _call
 from mmvtr.engine.side_by_side import Skipped, Step, do_all, run_child
 
 
@@ -78,31 +76,33 @@ def test_a_child_prints_to_its_log_and_gives_its_status(tmp_path):
     assert log.read_text() == 'me\nme\n'
 
 
+def wait_for_three(folder):
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    child = f"import os, time; open('{folder}/' + str(os.getpid()), 'w').close(); time.sleep(600)"
+    steps = [
+        Step(name, frozenset(), lambda place: run_child([sys.executable, '-c', child]))
+        for name in 'abc'
+    ]
+    do_all(steps, [0, 1])
+
+
 @pytest.mark.parametrize(
     'number', [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)]
 )
 def test_a_signal_ends_running_children_and_begins_no_other(tmp_path, number):
-    script = f"""
-    import signal, sys
-    from pathlib import Path
-    from mmvtr.engine.side_by_side import Step, do_all, run_child
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # also in the background
-    child = "import os, time; open('{tmp_path}/' + str(os.getpid()), 'w').close(); time.sleep(600)"
-    run = lambda place: run_child([sys.executable, '-c', child])
-    do_all([Step(name, frozenset(), run) for name in 'abc'], [0, 1])
-    """
-    environment = {**os.environ, 'PYTHONPATH': str(ROOT)}
-    parent = subprocess.Popen(
-        [sys.executable, '-c', textwrap.dedent(script)], env=environment, start_new_session=True
-    )
+    folder = tmp_path / 'begun'
+    folder.mkdir()
+    parent = MP.Process(target=_call, args=(tmp_path / 'log', wait_for_three, (folder,), {}))
+    parent.start()
     for _ in range(1200):
-        if len([*tmp_path.iterdir()]) == 2:
+        if len([*folder.iterdir()]) == 2:
             break
         time.sleep(0.1)
-    children = [int(path.name) for path in tmp_path.iterdir()]
+    children = [int(path.name) for path in folder.iterdir()]
     os.kill(parent.pid, number)  # to the parent alone
-    parent.wait(60)
-    assert len(children) == 2 and len([*tmp_path.iterdir()]) == 2, 'the third one has begun'
+    parent.join(60)
+    assert len(children) == 2 and len([*folder.iterdir()]) == 2, 'the third one has begun'
     for child in children:
         with pytest.raises(ProcessLookupError):
             os.kill(child, 0)

@@ -12,7 +12,6 @@ NAMING = {
     'mmvtr/arrays/choice.py': (3, "what 'auto' chooses from"),
     'mmvtr/apis/inferencer/transforms.py': (1, 'the one that reads no bank'),
     'mmvtr/sentence_transformers/evaluator.py': (1, 'a default of its own'),
-    'projects/gallery/mmvtr_gallery/serving/demo.py': (1, 'a demonstration of one'),
     'projects/gallery/mmvtr_gallery/store/fits.py': (2, 'stores that were written before names'),
     'tools/analysis_tools/eval_scores.py': (6, 'a short heading; whose file of a bank is whose'),
 }

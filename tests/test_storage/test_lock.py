@@ -243,31 +243,33 @@ def test_a_worker_that_ends_keeps_it(tmp_path):
     assert in_child(tmp_path / 'log.txt', forks, tmp_path / 'work') == 0
 
 
-def race(folder, barrier, results, number):
-    lock = FolderLock(folder)
-    barrier.wait()
-    try:
-        lock.take()
-        results[number] = 1
-    except FolderInUse:
-        results[number] = 2
-    barrier.wait()  # nobody ends before all have tried
-    lock.release()
+def race(folders, barrier, results, number):
+    for turn, folder in enumerate(folders):
+        lock = FolderLock(folder)
+        barrier.wait()
+        try:
+            lock.take()
+            results[4 * turn + number] = 1
+        except FolderInUse:
+            results[4 * turn + number] = 2
+        barrier.wait()  # nobody ends before all have tried
+        lock.release()
 
 
 @pytest.mark.parametrize('stale', [False, True])
 def test_of_many_starts_one_wins(tmp_path, stale):
-    for number in range(4):
-        folder = tmp_path / str(number)
-        if stale:
+    folders = [tmp_path / str(turn) for turn in range(4)]
+    if stale:
+        for folder in folders:
             write_lock(folder, pid=gone())
-        barrier, results = MP.Barrier(4), MP.Array('i', 4)
-        children = [MP.Process(target=race, args=(folder, barrier, results, i)) for i in range(4)]
-        for child in children:
-            child.start()
-        for child in children:
-            child.join(60)
-        assert sorted(results) == [1, 2, 2, 2]
+    barrier, results = MP.Barrier(4), MP.Array('i', 16)
+    children = [MP.Process(target=race, args=(folders, barrier, results, i)) for i in range(4)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(60)
+    for turn, folder in enumerate(folders):
+        assert sorted(results[4 * turn : 4 * turn + 4]) == [1, 2, 2, 2]
         assert not list(folder.iterdir())
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-import yaml
+from mmengine.fileio import load
 
 from mmvtr.cli.values import Written, read
 from mmvtr.engine.before import words_of
@@ -34,7 +34,7 @@ NUMBERS |= {'R10': 'R@10', 'R50': 'R@50', 'R100': 'R@100'}
 def reported():
     """Numbers in the metafiles by config, paper and table."""
     files = sorted(config_folder().glob('*/metafile.yml'))
-    models = [model for file in files for model in yaml.safe_load(file.read_text())['Models']]
+    models = [model for file in files for model in load(file)['Models']]
     return {
         (model['Name'], label): numbers
         for model in models

@@ -3,8 +3,8 @@
 import fcntl
 import json
 import os
+import runpy
 import signal
-import subprocess
 import sys
 import time
 
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import toy
-from children import ROOT, in_child, run_tool
+from children import MP, ROOT, in_child, run_tool
 from mmvtr.datasets import LoadFrames, LoadVideo
 from mmvtr.datasets.videos import frame_store
 from mmvtr.storage import atomic
@@ -109,8 +109,6 @@ def kill_worker(folder):
     os.chdir(folder)
     sys.argv = ['extract_frames.py', 'config.py', '--out', 'frames', '--processes', '1']
     sys.argv += ['--shard-size', '2']
-    import runpy
-
     runpy.run_path(str(ROOT / 'tools' / 'extract_frames.py'), run_name='__main__')
 
 
@@ -127,28 +125,30 @@ def test_a_killed_process(folder):
     assert not list((folder / 'frames').glob('*.part'))
 
 
-STUCK = """
-import runpy, sys, time
-from mmvtr.datasets.videos import frame_store
-def stop(path, *args, original=frame_store.read_frames, **kwargs):
-    if path == 'c.mp4':
-        open('stuck', 'w').close()
-        time.sleep(600)
-    return original(path, *args, **kwargs)
-frame_store.read_frames = stop
-sys.argv = ['x', 'config.py', '--out', 'frames', '--processes', '2', '--shard-size', '2']
-runpy.run_path({tool!r}, run_name='__main__')
-"""
+def get_stuck(folder):
+    """A run whose process that reads c.mp4 does not come back."""
+    original = frame_store.read_frames
+
+    def stop(path, *args, **kwargs):
+        if path == 'c.mp4':
+            open('stuck', 'w').close()
+            time.sleep(600)
+        return original(path, *args, **kwargs)
+
+    frame_store.read_frames = stop
+    os.chdir(folder)
+    sys.argv = ['x', 'config.py', '--out', 'frames', '--processes', '2', '--shard-size', '2']
+    runpy.run_path(str(ROOT / 'tools' / 'extract_frames.py'), run_name='__main__')
 
 
 def test_a_killed_run_leaves_no_process_that_holds_the_folder(folder):
-    script = STUCK.format(tool=str(ROOT / 'tools' / 'extract_frames.py'))
-    run = subprocess.Popen([sys.executable, '-c', script], cwd=folder)
+    run = MP.Process(target=get_stuck, args=(folder,))
+    run.start()
     until(lambda: (folder / 'stuck').exists())
     code, printed = extract(folder)
     assert code == 1 and 'another run is writing to frames' in printed
-    run.send_signal(signal.SIGKILL)
-    run.wait()
+    run.kill()
+    run.join()
     until(lambda: is_free(folder / 'frames' / 'lock'))
     code, printed = extract(folder)
     assert code == 0, printed
@@ -210,7 +210,7 @@ def test_options_out_of_range(folder, option):
     assert code == 2 and told in printed
 
 
-def test_one_id_of_two_clips(folder, monkeypatch):
+def test_one_id_of_two_clips(folder):
     text = (folder / 'config.py').read_text()
     data = """
 from mmvtr.registry import DATASETS
@@ -222,13 +222,10 @@ class Cut(ToyVideos):
         return [dict(v, end=1.0) for v in videos], texts
 """
     (folder / 'cut.py').write_text(data)
-    monkeypatch.setenv('PYTHONPATH', f'{folder}{os.pathsep}{os.environ["PYTHONPATH"]}')
+    text = f'import sys\nsys.path.insert(0, {str(folder)!r})\n{text}'
     text = text.replace("imports=['toy']", "imports=['toy', 'cut']")
     (folder / 'config.py').write_text(text + "test_dataloader['dataset']['type'] = 'Cut'\n")
-    done = subprocess.run(
-        [sys.executable, ROOT / 'tools' / 'extract_frames.py', 'config.py', '--out', 'frames'],
-        cwd=folder, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 1 and 'Traceback' not in done.stderr
-    assert "'video_id': 'c'" in done.stderr and 'but another set has' in done.stderr
-    assert json.dumps(1.0) in done.stderr
+    code, printed = extract(folder)
+    assert code == 1 and 'Traceback' not in printed
+    assert "'video_id': 'c'" in printed and 'but another set has' in printed
+    assert json.dumps(1.0) in printed

@@ -1,4 +1,4 @@
-"""docs/own_data.md: each of its commands, from the wheel, on twenty clips and a csv."""
+"""docs/own_data.md: each of its commands, on twenty clips and a csv; nightly from the wheel."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pathlib import Path
 
 import open_clip
 import pytest
+import serve_tools
 import torch
 
-from children import ROOT, in_child
+from children import MP, ROOT, in_child
 from installation import with_gallery
 
 PAGE = (ROOT / 'docs/own_data.md').read_text()
@@ -79,7 +80,23 @@ def quick(line: str) -> str:
 
 
 @pytest.fixture(scope='module')
-def tools(installed, tmp_path_factory):
+def tools():
+    """``tools(folder, 'train', ...)`` as ``python -m mmvtr train ...``, of the checkout."""
+
+    def run(folder, *arguments):
+        log = folder / 'printed.txt'
+        log.unlink(missing_ok=True)
+        child = MP.Process(target=serve_tools.run, args=(folder, [*map(str, arguments)], log))
+        child.start()
+        child.join()
+        return child.exitcode, log.read_text()
+
+    return run
+
+
+@pytest.fixture(scope='module')
+def wheels(installed, tmp_path_factory):
+    """The same of the wheels, where no checkout is in sight."""
     whole = with_gallery(installed, tmp_path_factory.mktemp('gallery'))
     with whole.tools(tmp_path_factory.mktemp('server')) as run:
         yield run
@@ -115,13 +132,15 @@ def spelt_out(folder: Path, arguments: list[str]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize('count', [4, pytest.param(len(SAID), marks=pytest.mark.nightly)])
-def test_the_commands_of_the_page_in_their_order(tools, folder, count):
+@pytest.mark.parametrize(
+    ('by', 'count'), [('tools', 4), pytest.param('wheels', len(SAID), marks=pytest.mark.nightly)]
+)
+def test_the_commands_of_the_page_in_their_order(request, folder, by, count):
     pytest.importorskip('faiss')
-    todo = commands()
+    run, todo = request.getfixturevalue(by), commands()
     assert [tool for tool, *_ in todo] == [tool for tool, _ in SAID]
     for (tool, *arguments), (_, said) in zip(todo[:count], SAID):
-        code, printed = tools(folder, tool, *spelt_out(folder, arguments))
+        code, printed = run(folder, tool, *spelt_out(folder, arguments))
         assert code == 0, printed
         assert re.search(said, printed), printed
     assert list((folder / 'pictures').glob('sheet_*.png')) or count < len(SAID)

@@ -15,13 +15,15 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
+from mmvtr.cli.start import tool
+
 import numpy as np
 import torch
 from mmengine.config import Config
 from torch import Tensor, nn
 
 from mmvtr.apis import PartOfSet, as_tested, encode_set, load_retriever
-from mmvtr.cli import Parser, output_folder, tool
+from mmvtr.cli import Parser, output_folder
 from mmvtr.datasets import VideoTextDataset
 from mmvtr.engine.loops.evaluation import to_device
 from mmvtr.functional.similarities.best_frames import best_frames

@@ -13,7 +13,9 @@ import json
 from pathlib import Path
 from typing import NamedTuple, Sequence
 
-from mmvtr.cli import Parser, output_file, tool
+from mmvtr.cli.start import tool
+
+from mmvtr.cli import Parser, output_file
 from mmvtr.visualization import canvas
 
 

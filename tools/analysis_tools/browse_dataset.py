@@ -11,12 +11,14 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from mmvtr.cli.start import tool
+
 import numpy as np
 import torch
 from mmengine.registry import init_default_scope
 from torch import Tensor
 
-from mmvtr.cli import Parser, count, output_file, tool
+from mmvtr.cli import Parser, count, output_file
 from mmvtr.datasets import ItemKey
 from mmvtr.registry import DATASETS
 from mmvtr.utils import load_config

@@ -20,11 +20,13 @@ import json
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
+from mmvtr.cli.start import tool
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from mmvtr.cli import Parser, output_file, tool
+from mmvtr.cli import Parser, output_file
 from mmvtr.evaluation import JudgedMetric, RetrievalMetric
 from mmvtr.evaluation.differences import (
     RESOLVED,

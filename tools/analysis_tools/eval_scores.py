@@ -18,12 +18,14 @@ import math
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
+from mmvtr.cli.start import tool
+
 import torch
 from torch import Tensor
 
 from mmvtr.arrays import Debiaser
 from mmvtr.arrays.choice import Pairs
-from mmvtr.cli import Parser, output_file, tool
+from mmvtr.cli import Parser, output_file
 from mmvtr.cli.transform_options import add_options, choices, numbers_given, options_given
 from mmvtr.datasets import PairValues, write_run
 from mmvtr.evaluation import (

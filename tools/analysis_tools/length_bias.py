@@ -14,12 +14,14 @@ import argparse
 from pathlib import Path
 from typing import NamedTuple, Optional, Sequence
 
+from mmvtr.cli.start import tool
+
 import numpy as np
 import torch
 from mmengine.config import Config
 from mmengine.registry import init_default_scope
 
-from mmvtr.cli import Parser, output_folder, tool
+from mmvtr.cli import Parser, output_folder
 from mmvtr.datasets.record_transforms import read_annotations
 from mmvtr.datasets.sampling.splits import Action, class_means, class_members
 from mmvtr.datasets.video_text import VideoTextDataset

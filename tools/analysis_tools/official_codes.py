@@ -12,9 +12,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Iterator
 
+from mmvtr.cli.start import tool
+
 import yaml
 
-from mmvtr.cli import Parser, tool
+from mmvtr.cli import Parser
 
 FILE = Path(__file__).resolve().parents[2] / 'configs/official_codes.yml'
 Argument = tuple[str, list[str], str, dict[str, Any]]

@@ -14,10 +14,12 @@ from os.path import commonprefix
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple, Optional
 
+from mmvtr.cli.start import tool
+
 import yaml
 from mmengine.config import Config
 
-from mmvtr.cli import Parser, tool
+from mmvtr.cli import Parser
 from mmvtr.registry import DATASETS, bare_name
 from mmvtr.utils import load_config, register_all_modules
 

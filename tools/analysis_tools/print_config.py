@@ -5,7 +5,9 @@ python tools/analysis_tools/print_config.py CONFIG [--save-path FILE] [--cfg-opt
 
 from __future__ import annotations
 
-from mmvtr.cli import Parser, tool
+from mmvtr.cli.start import tool
+
+from mmvtr.cli import Parser
 from mmvtr.utils import load_config
 
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 import argparse
 from typing import Any, Iterable
 
+from mmvtr.cli.start import tool
+
 import torch
 from mmengine.config import Config
 from mmengine.fileio import dump
@@ -19,7 +21,7 @@ from mmengine.runner import Runner
 from torch import Tensor, nn
 
 from mmvtr.apis import load_retriever
-from mmvtr.cli import Parser, output_file, tool
+from mmvtr.cli import Parser, output_file
 from mmvtr.datasets import PlantedDataset
 from mmvtr.evaluation import SoftPositiveMetric, evaluate, results_table
 from mmvtr.models.annotation import JointIds

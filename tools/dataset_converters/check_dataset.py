@@ -24,10 +24,12 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional, Sequence
 
+from mmvtr.cli.start import tool
+
 from mmengine.config import Config
 from mmengine.registry import init_default_scope
 
-from mmvtr.cli import Parser, count, tool
+from mmvtr.cli import Parser, count
 from mmvtr.cli.hints import option
 from mmvtr.cli.progress import show_progress
 from mmvtr.datasets.folders import visible

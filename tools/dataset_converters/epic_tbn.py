@@ -16,10 +16,12 @@ import argparse
 from pathlib import Path
 from typing import Sequence
 
+from mmvtr.cli.start import tool
+
 import h5py
 import numpy as np
 
-from mmvtr.cli import Parser, tool
+from mmvtr.cli import Parser
 from mmvtr.datasets.annotation_files import read_column
 from mmvtr.datasets.annotation_values import Place
 from mmvtr.datasets.pickles import read_pickle, text_of

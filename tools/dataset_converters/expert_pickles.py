@@ -27,11 +27,13 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
 
+from mmvtr.cli.start import tool
+
 import h5py
 import numpy as np
 from mmengine.registry import init_default_scope
 
-from mmvtr.cli import Parser, tool
+from mmvtr.cli import Parser
 from mmvtr.datasets.annotation_values import (
     Place,
     caption,

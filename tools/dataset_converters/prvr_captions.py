@@ -14,7 +14,9 @@ import argparse
 from pathlib import Path
 from typing import Optional, Sequence
 
-from mmvtr.cli import Parser, tool
+from mmvtr.cli.start import tool
+
+from mmvtr.cli import Parser
 from mmvtr.datasets import ActivityNetMomentsDataset, CharadesSTADataset, PRVRDataset, TVRDataset
 from mmvtr.datasets.annotation_files import read_ids
 from mmvtr.datasets.annotation_values import shown

@@ -15,10 +15,12 @@ import json
 from pathlib import Path
 from typing import Any, Mapping
 
+from mmvtr.cli.start import tool
+
 import numpy as np
 from mmengine.registry import init_default_scope
 
-from mmvtr.cli import Parser, tool
+from mmvtr.cli import Parser
 from mmvtr.datasets.record_transforms import read_annotations
 from mmvtr.datasets.words.word_ids import make_word_ids
 from mmvtr.registry import TRANSFORMS

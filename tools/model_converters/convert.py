@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import os
 
-from mmvtr.cli import Parser, output_file, tool
+from mmvtr.cli.start import tool
+
+from mmvtr.cli import Parser, output_file
 from mmvtr.storage import write_plain
 from mmvtr.storage.weights import read_checkpoint
 from official_checkpoints.conversion import METHODS, convert_checkpoint

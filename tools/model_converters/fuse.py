@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import argparse
 
+from mmvtr.cli.start import tool
+
 from mmengine.config import Config
 
-from mmvtr.cli import Parser, output_folder, read_fusion, tool
+from mmvtr.cli import Parser, output_folder, read_fusion
 from mmvtr.utils import load_config
 
 

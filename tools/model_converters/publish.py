@@ -15,7 +15,9 @@ import re
 from pathlib import Path
 from typing import Optional
 
-from mmvtr.cli import Parser, output_folder, tool
+from mmvtr.cli.start import tool
+
+from mmvtr.cli import Parser, output_folder
 from mmvtr.utils import load_config
 
 

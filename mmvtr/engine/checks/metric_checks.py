@@ -20,7 +20,7 @@ from mmvtr.engine.loops.checkpoint import random_states, set_random_states
 from mmvtr.engine.loops.evaluation import bare, encode_batch, to_device
 from mmvtr.engine.loops.evaluation_loop import RetrievalLoop
 from mmvtr.errors import UserError
-from mmvtr.evaluation import Metric, evaluate
+from mmvtr.evaluation import Metric
 from mmvtr.evaluation.metric import metrics_of, reads_scores_alone
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Relation
@@ -114,7 +114,7 @@ def metric_keys(metric: Metric) -> set[str]:
     """Return the keys of a metric; ``{'prefix/'}`` if they depend on the data."""
     try:
         if not metric.keys_vary:
-            return set(evaluate([metric], *made(metric)).values)
+            return {f'{metric.prefix}/{key}' for key in metric(*made(metric))}
     except Exception:  # noqa: BLE001 - another package's metric may need any other data
         pass
     return {f'{metric.prefix}/'}

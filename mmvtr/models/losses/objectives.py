@@ -95,7 +95,9 @@ class MultiInstanceContrast(SampledObjective):
         temperature: divides the similarity of samples.
         normalise: compare cosines of samples, not inner products.
         form: ``'pooled'`` (Eq. 11), or ``'outer_sum'`` (official code).
-        num_samples, level, loss_weight: see :class:`SampledObjective`; alpha of Eq. 13 is .01.
+        num_samples: samples of each text and video, K of Eq. 10.
+        level: the Gaussian level it reads, written by the model's heads.
+        loss_weight: factor of the loss; alpha of Eq. 13 is .01.
     """
 
     def __init__(
@@ -151,7 +153,7 @@ class OfficialKLToUnit(SampledObjective):
     over the batch as well as over D.  Draws the samples of :class:`MultiInstanceContrast`.
 
     Args:
-        num_samples, level, loss_weight: see :class:`SampledObjective`.
+        num_samples, level, loss_weight: see :class:`MultiInstanceContrast`.
     """
 
     def compute(self, texts: Embedding, videos: Embedding, target: Target) -> dict[str, Tensor]:
@@ -202,7 +204,7 @@ class SoftContrast(SampledObjective):
             UATVR's copy of PCME (a = b = 5); PCME on COCO: 30.
         learnable: train them, as PCME does; the slope stays positive.
         reduction: see :func:`.binary_cross_entropy`; ``'sum'`` is official.
-        num_samples, level, loss_weight: see :class:`SampledObjective`.
+        num_samples, level, loss_weight: see :class:`MultiInstanceContrast`.
     """
 
     def __init__(

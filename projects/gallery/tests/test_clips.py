@@ -55,8 +55,8 @@ def load(video, model='r3d_18', **options):
 @pytest.mark.parametrize(
     'name',
     [
-        *('r3d_18', 's3d'),
-        *(pytest.param(x, marks=pytest.mark.nightly) for x in ('mvit_v2_s', 'swin3d_t')),
+        's3d',
+        *(pytest.param(x, marks=pytest.mark.nightly) for x in KINDS if x != 's3d'),
     ],
 )
 @torch.no_grad()

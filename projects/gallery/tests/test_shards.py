@@ -3,8 +3,6 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -14,9 +12,11 @@ import pytest
 import torch
 
 import mmvtr
+from children import in_child
 from mmvtr.functional.similarities.tiles import Gaps, as_tiles
 from mmvtr.functional.transforms.transform_table import OF_QUERIES
 from mmvtr.storage.lock import FolderInUse, FolderLock
+from mmvtr_gallery import shards
 from mmvtr_gallery.shards import UNFINISHED, fit_shards
 
 pa = pytest.importorskip('pyarrow')
@@ -184,6 +184,18 @@ def test_refusals(tmp_path):
         fit_shards(paths, bank, out=out)
 
 
+def killed_at(first, files, bank, out):
+    write = shards.write_atomically
+
+    def killed(path, *rest):
+        write(path, *rest)
+        if path == first:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    shards.write_atomically = killed
+    fit_shards(files, bank, 'sinkhorn', out=out)
+
+
 @pytest.mark.parametrize('after', [pytest.param('rows', marks=pytest.mark.nightly), 'biases'])
 def test_a_killed_call_goes_on(tmp_path, after):
     """A call killed at its first file of rows or of biases: what is there is not made again."""
@@ -191,20 +203,8 @@ def test_a_killed_call_goes_on(tmp_path, after):
     bank, out = drawn(60, seed=1), tmp_path / 'out'
     np.save(tmp_path / 'bank.npy', bank)
     first = dict(rows=out / 'part0-0.parquet', biases=out / UNFINISHED / 'part0-0.npy')[after]
-    script = (
-        'import os, signal, sys\n'
-        'import mmvtr_gallery.shards as shards\n'
-        'write = shards.write_atomically\n'
-        'def killed(path, *rest):\n'
-        '    write(path, *rest)\n'
-        f'    if str(path) == {str(first)!r}:\n'
-        '        os.kill(os.getpid(), signal.SIGKILL)\n'
-        'shards.write_atomically = killed\n'
-        f'files, bank = {[str(x) for x in paths]!r}, {str(tmp_path / "bank.npy")!r}\n'
-        f'shards.fit_shards(files, bank, "sinkhorn", out={str(out)!r})\n'
-    )
-    child = subprocess.run([sys.executable, '-c', script], timeout=120)
-    assert child.returncode == -signal.SIGKILL and first.exists()
+    call = (first, paths, tmp_path / 'bank.npy', out)
+    assert in_child(tmp_path / 'log', killed_at, *call) == -signal.SIGKILL and first.exists()
     made = first.stat().st_mtime_ns
     if after == 'biases':
         with pytest.raises(ValueError, match='of other files'):

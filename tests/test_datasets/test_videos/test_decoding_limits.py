@@ -2,8 +2,7 @@
 
 import io
 import os
-import subprocess
-import sys
+import resource
 from fractions import Fraction
 
 import av
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from children import MP
+from children import MP, in_child
 from mmvtr.datasets.videos.decoding_limits import DecodingLimits, TooMuchToDecode, decoding_within
 from mmvtr.datasets.videos.video_files import BrokenVideoError, duration_of
 from mmvtr.datasets.videos.video_io import decode_all, read_frames
@@ -66,21 +65,19 @@ def test_all_pictures_together_and_the_time_they_take(tmp_path, monkeypatch):
     assert decode_all(path) == 10  # nothing is left of it
 
 
+def refuse(path):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(TooMuchToDecode), decoding_within(DecodingLimits(10**6, 10**9, 60.0)):
+        decode_all(path)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+
+
 def test_no_memory_is_taken_for_what_is_refused(tmp_path):
     """A process of its own: 200 MB would be one such picture as RGB."""
     path = pictures(tmp_path / 'x.mkv', [(64, 64), (8192, 8192)])
-    code = (
-        'import resource, sys\n'
-        'from mmvtr.datasets.videos.decoding_limits import *\n'
-        'from mmvtr.datasets.videos.video_io import decode_all\n'
-        'before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n'
-        'try:\n'
-        '    with decoding_within(DecodingLimits(10**6, 10**9, 60.0)): decode_all(sys.argv[1])\n'
-        'except TooMuchToDecode:\n'
-        '    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n'
-    )
-    done = subprocess.run([sys.executable, '-c', code, path], capture_output=True, text=True)
-    assert int(done.stdout) < 50_000, done.stderr  # KiB
+    log = tmp_path / 'log'
+    assert in_child(log, refuse, path) == 0, log.read_text()
+    assert int(log.read_text()) < 50_000  # KiB
 
 
 LISTS = {

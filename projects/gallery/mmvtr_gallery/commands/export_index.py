@@ -26,10 +26,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Iterator, Optional
 
+from mmvtr.cli.start import tool
+
 from mmengine.config import Config
 from mmengine.fileio import dump
 
-from mmvtr.cli import Parser, output_folder, tool
+from mmvtr.cli import Parser, output_folder
 from mmvtr.cli.transform_options import add_options, choices, options_given
 from mmvtr.errors import UserError
 from mmvtr.functional.transforms.transform_table import ADDITIVE, TRANSFORMS, with_model

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import argparse
 
-from mmvtr.cli import Parser, output_folder, tool
+from mmvtr.cli.start import tool
+
+from mmvtr.cli import Parser, output_folder
 from mmvtr.utils import load_config
 
 

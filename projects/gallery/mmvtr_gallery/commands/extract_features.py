@@ -29,9 +29,11 @@ import shutil
 from pathlib import Path
 from typing import Any, Iterator, Sequence
 
+from mmvtr.cli.start import tool
+
 from mmengine.config import Config
 
-from mmvtr.cli import Parser, count, output_folder, tool
+from mmvtr.cli import Parser, count, output_folder
 from mmvtr.utils import load_config
 
 

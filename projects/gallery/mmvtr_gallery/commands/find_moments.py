@@ -13,9 +13,11 @@ from __future__ import annotations
 import argparse
 from typing import Any, Sequence
 
+from mmvtr.cli.start import tool
+
 from mmengine.config import Config
 
-from mmvtr.cli import Parser, count, query, tool
+from mmvtr.cli import Parser, count, query
 from mmvtr.utils import load_config
 
 

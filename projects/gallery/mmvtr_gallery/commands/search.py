@@ -23,7 +23,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Optional
 
-from mmvtr.cli import Parser, check_files, query, setting, tool
+from mmvtr.cli.start import tool
+
+from mmvtr.cli import Parser, check_files, query, setting
 from mmvtr.cli.transform_options import add_options, choices, numbers_given
 from mmvtr.functional.transforms.transform_table import OF_QUERIES
 from mmvtr_gallery.commands import TEXT_MODEL

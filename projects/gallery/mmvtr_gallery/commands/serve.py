@@ -21,7 +21,9 @@ import webbrowser
 from pathlib import Path
 from typing import Any, Optional
 
-from mmvtr.cli import Parser, tool
+from mmvtr.cli.start import tool
+
+from mmvtr.cli import Parser
 from mmvtr_gallery.commands import TEXT_MODEL
 
 LOOPBACK = ('localhost', '127.0.0.1', '::1')
