@@ -6,9 +6,11 @@ Of the quick pages the Python blocks run by default; with their commands, and th
 import contextlib
 import io
 import math
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -65,10 +67,14 @@ def run_page(name, folder, *, commands):
 
 
 def run_command(text, folder):
-    """What the lines of a block print to stdout."""
-    text = text.replace('python ', f'{sys.executable} ')
+    """What the lines of a block print to stdout, in the environment of this Python."""
+    path = f'{Path(sys.executable).parent}{os.pathsep}{os.environ["PATH"]}'
     done = subprocess.run(
-        ['bash', '-euo', 'pipefail', '-c', text], cwd=folder, capture_output=True, text=True
+        ['bash', '-euo', 'pipefail', '-c', text],
+        cwd=folder,
+        env={**os.environ, 'PATH': path},
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, f'{text}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}'
     return done.stdout
