@@ -228,10 +228,10 @@ def _run(
 ) -> None:
     os.chdir(folder)
     read_by(reader)
+    mmvtr.engine.before.run_child = partial(run_small_child, before=before)
     if before is not None:
         before()
     sys.argv = [file, *arguments]
-    mmvtr.engine.before.run_child = partial(run_small_child, before=before)
     if Path(file).name == 'study.py':
         reading = mmvtr.studies.reading
         reading._check_options = _options_of_the_config(reading._check_options)
