@@ -146,16 +146,24 @@ def test_the_search_reads_words_as_people_write_them():
         ['api', 'api', ['Sampling'], [], 'A BatchSampler draws.'],
         ['scores', 'scores', ['Normalise scores'], [], 'Of each text.'],
         ['what', 'what', ['What a row is'], [], 'It is which you do.'],
+        ['seeds', 'seeds', ['How many seeds?'], [], 'Three.'],
+        ['other', 'other', ['Seeds'], [], 'Of a run; seeds as a number.'],
+        ['names', 'names', ['Transforms by name'], ['dual softmax'], 'dual_softmax and others.'],
+        ['api/d', 'd', ['mmvtr.functional.dual_softmax'], [], 'Weights pairs.'],
     ]
     found = asked(
         [STEMMER, f'const SECTIONS = {json.dumps(sections)};'],
         ['msrvtt', 'MSR VTT', 'batch sampler', 'batchsampler', 'MyBatchSampler', 'normalize',
-         'which row', 'what should I do with my scores?', 'what is'],
+         'which row', 'what should I do with my scores?', 'what is', 'how many seeds',
+         'dual_softmax', 'dual softmax', 'VLMs', '\u732b', '?'],
     )  # fmt: skip
     assert found['msrvtt'] == found['MSR VTT'] == ['data']
     assert found['batch sampler'] == found['batchsampler'] == found['MyBatchSampler'] == ['api']
     assert found['normalize'] == found['what should I do with my scores?'] == ['scores']
     assert found['which row'] == found['what is'] == ['what']
+    assert found['how many seeds'][0] == 'seeds'
+    assert found['dual_softmax'][0] == 'api/d' and found['dual softmax'][0] == 'names'
+    assert found['VLMs'] == found['\u732b'] == found['?'] == []
 
 
 def test_search_words_stand_below_headings():

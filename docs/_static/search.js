@@ -7,7 +7,7 @@
 // Words that searchers use for each other, a line each; another word of the line counts ALIKE.
 const ALIKE = .6;
 const GROUPS = `
-own custom my your new another any
+own custom new another any
 gpu cuda device
 distributed gpu multi launcher torchrun ddp processes parallel nodes
 embedding vector feature representation
@@ -59,28 +59,39 @@ several multiple
 
 // Words of a question that no section answers by itself.
 const ASIDE = new Set(`
-a an and are as at be by can could do does for from get give have how i if in into is it its many me
-much need of on or shall should so than that the their there these they this to use used using was we
+a an and are as at be by can could do does for from get give have how i if in into is it its me my
+need of on or shall should so than that the their there these they this to use used using was we
 what when where which who why will with would you your
 `.trim().split(/\s+/));
+/** Words without these, unless nothing else is left. */
+const telling = (all) => {
+  const told = all.filter((word) => !ASIDE.has(word.toLowerCase()));
+  return told.length ? told : all;
+};
 
 const stemmer = new Stemmer(); // Sphinx's
-const stems = new Map();
-const british = (word) => word.replace(/(?<=.{3})iz(?=e|i|a)/, 'is');
-const stem = (word) => stems.get(word) ?? stems.set(word, stemmer.stemWord(british(word))).get(word);
-const humps = (word) => word.split(/(?<=[\p{Ll}\p{N}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})/u);
+/** A function of a word that is asked once for each. */
+const once = (make, made = new Map()) => (word) =>
+  made.get(word) ?? made.set(word, make(word)).get(word);
+const british = (word) => word.replace(/^(.{3,}?)iz(?=[eia])/, '$1is');
+const stem = once((word) => stemmer.stemWord(british(word.toLowerCase())));
+/** `BatchSampler` is Batch and Sampler. */
+const humps = (word) => word
+  .replace(/([\p{Ll}\p{N}])(\p{Lu})/gu, '$1 $2')
+  .replace(/(\p{Lu})(\p{Lu}\p{Ll}{2})/gu, '$1 $2')
+  .split(' ');
 /** `MSR-VTT` is msr, vtt and msrvtt; `BatchSampler` is batch, sampler and batchsampler. */
-const words = (text) => (text.match(/[\p{L}\p{N}]+(?:[-_@/][\p{L}\p{N}]+)*/gu) ?? []).flatMap((one) => {
+const forms = once((one) => {
   const parts = one.split(/[-_@/]/).flatMap(humps);
-  return [...parts, ...(parts.length > 1 ? [parts.join('')] : [])].map((x) => stem(x.toLowerCase()));
+  return [...parts, ...(parts.length > 1 ? [parts.join('')] : [])].map(stem);
 });
+const pieces = (text) => text.match(/[\p{L}\p{N}]+(?:[-_@/][\p{L}\p{N}]+)*/gu) ?? [];
+const words = (text) => pieces(text).flatMap(forms);
 /** Of a query: a word as it stands, where some section has it, else its parts. */
 const asked = (query) => {
-  const all = (query.match(/[\p{L}\p{N}]+/gu) ?? []);
-  const told = all.filter((word) => !ASIDE.has(word.toLowerCase()));
-  const known = (word) => having.has(stem(word.toLowerCase()));
-  const parts = (told.length ? told : all).flatMap((word) => (known(word) ? [word] : humps(word)));
-  return [...new Set(parts.map((word) => stem(word.toLowerCase())))];
+  const parts = telling(query.match(/[\p{L}\p{N}]+/gu) ?? [])
+    .flatMap((word) => (having.has(stem(word)) ? [word] : humps(word)));
+  return [...new Set(parts.map(stem))];
 };
 const sum = (values) => values.reduce((a, b) => a + b, 0);
 
@@ -96,7 +107,8 @@ const sections = SECTIONS.map(([page, anchor, titles, further, text]) => {
   const all = words([text, page, ...titles, ...further].join(' '));
   all.forEach((word) => counts.set(word, (counts.get(word) ?? 0) + 1));
   const names = [titles[0].replace(/^[\w.]+\./, ''), ...(titles.length === 1 ? [page] : []), ...further];
-  return {page, anchor, titles, counts, length: all.length, names: names.map((x) => new Set(words(x)))};
+  const named = names.map((name) => new Set(telling(pieces(name)).flatMap(forms)));
+  return {page, anchor, titles, counts, length: all.length, names: named};
 });
 const mean = sum(sections.map((section) => section.length)) / sections.length;
 const having = new Map();
@@ -123,8 +135,9 @@ const score = ({page, titles, names, counts, length}, terms, query) => {
   });
   // Reference: what a page explains comes first, except for an identifier in full.
   const rows = page === 'model_zoo' && titles.length > 1;
-  const reference = (rows || /^(api|equations)/.test(page)) && !titles[0].endsWith(`.${query}`);
-  const kind = reference ? .5 : titles.length === 1 ? 1.1 : 1;
+  const reference = rows || /^(api|equations)/.test(page);
+  const full = query && titles[0].endsWith(`.${query}`);
+  const kind = full ? 2 : reference ? .5 : titles.length === 1 ? 1.1 : 1;
   return kind * (text + 5 * Math.max(...named)) * had / whole;
 };
 

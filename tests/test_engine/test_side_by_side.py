@@ -102,6 +102,7 @@ def test_a_signal_ends_running_children_and_begins_no_other(tmp_path, number):
     children = [int(path.name) for path in folder.iterdir()]
     os.kill(parent.pid, number)  # to the parent alone
     parent.join(60)
+    assert parent.exitcode is not None, 'it has not ended'
     assert len(children) == 2 and len([*folder.iterdir()]) == 2, 'the third one has begun'
     for child in children:
         with pytest.raises(ProcessLookupError):

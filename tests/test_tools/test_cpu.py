@@ -21,7 +21,7 @@ def rows(monkeypatch):
 
 @pytest.mark.nightly
 def test_the_whole_tool(tmp_path):
-    """In a process of its own: workers forked from one that has encoded videos would hang."""
+    """In a process of its own, as a user runs it."""
     command = [sys.executable, str(ROOT / 'tools/benchmark/cpu.py'), '--quick', '--repeats', '1']
     command += ['--out', str(tmp_path), '--only']
     command += [

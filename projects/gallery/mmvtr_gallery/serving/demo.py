@@ -8,6 +8,7 @@ finds by captions that it has never seen and by the example queries is measured 
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any, Callable, Union
@@ -197,7 +198,9 @@ def _keep(
 
 
 def _brighten(path: Union[str, Path], file: Path) -> None:
-    """Write a video as a camera of another gamma would have recorded it."""
+    """Write a video as a camera of another gamma would have recorded it, whole or not at all."""
     brighter = np.uint8(255 * np.linspace(0, 1, 256) ** GAMMA)
     frames = read_frames(str(path), lambda times: np.arange(len(times)))
-    write_mp4(file, brighter[np.stack(frames)], FPS)
+    part = file.with_name(f'part_{os.getpid()}_{file.name}')
+    write_mp4(part, brighter[np.stack(frames)], FPS)
+    os.replace(part, file)  # another demo may be served from here
