@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -74,6 +75,11 @@ def test_its_figures_are_those_of_the_store(made):
             assert tuple(map(int, re.findall(r'\d+', line))) == counts
             assert f'{right} ' in note and f' {sum(map(any, own))} ' in note
     assert tuple(demo.EXAMPLES) == tuple(ASKED)
+
+
+def test_as_many_hits_are_counted_as_the_page_shows():
+    script = Path(demo.__file__).with_name('page') / 'app.js'
+    assert int(re.search(r'\bHITS = (\d+)', script.read_text())[1]) == demo.SHOWN
 
 
 def test_the_files_to_search_are_brighter_than_those_of_the_training(made):
